@@ -76,7 +76,7 @@ type Config struct {
 	// [DefaultSkew].
 	Skew time.Duration
 	// StoreTimeout bounds each call to the store, with three exceptions. The commit of a transaction has
-	// SettleTimeout. [Guard.ListStuck] and [Guard.AuditLog] may read the whole table, and take the deadline of their
+	// SettleTimeout. [Guard.ListStuck] may read the whole table, and takes the deadline of its
 	// ctx if it has one. The maintenance of partitions has one minute. Zero means [DefaultStoreTimeout].
 	StoreTimeout time.Duration
 	// SettleTimeout bounds how long a run whose work is done tries to record

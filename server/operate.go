@@ -167,16 +167,6 @@ func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.R
 	return records, nil
 }
 
-// AuditLog returns at most limit entries of the audit log, the youngest first. An id that is not zero selects the
-// entries of one key. Sweeps do not delete the log: its owner prunes it, for example with PruneAudit of pgstore. A
-// deadline of ctx counts as for [Guard.ListStuck].
-func (g *Guard) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	if limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
-	}
-	return g.engine.Store().AuditLog(ctx, id, limit)
-}
-
 // A Resolution is the decision about a key whose outcome is unknown, or that is
 // quarantined: a person makes it ([Guard.Resolve]), or a [Route].Reconcile. The zero
 // Resolution is [StillUnknown].

@@ -168,7 +168,7 @@ func TestReconcile_bySweep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, 2, seen.count(server.EventResolved))
-		log, err := g.AuditLog(t.Context(), store.ID{}, 10)
+		log, err := shared.Reader().AuditPage(t.Context(), store.AuditRequest{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, log, 2)
 		require.Equal(t, store.Audit{Verb: store.VerbResolve, Actor: "reconciler", Reason: "charges: abandoned"}, log[0].Audit)

@@ -8,8 +8,8 @@
 //	})
 //	mux.Handle("/ops/", page)
 //
-// A Reader is that of a store, as [store.ReaderOf] returns it, or one on a pool of its own (pgstore.NewReader). The guard
-// is the service's own. Sagas have a journal's reader (pgjournal.NewReader), and the service's engine as their operator:
+// The Reader comes from the store ([store.Store].Reader), or has a pool of its own (pgstore.NewReader). The guard is
+// the service's own. Sagas have a journal's reader (pgjournal.NewReader), and the service's engine as their operator:
 //
 //	Sagas: []console.Sagas{{Name: "checkout", Reader: sagaReader, Operator: engine}},
 //

@@ -65,7 +65,7 @@ func TestVerbs_keys(t *testing.T) {
 				require.Equal(t, http.StatusOK, s.get(page.link("/keys?in=")).Code)
 			}
 			require.Contains(t, page.Body.String(), "the bank confirms")
-			entries, err := f.AuditLog(context.Background(), f.ids[tt.name], 10)
+			entries, err := f.Reader().AuditPage(context.Background(), store.AuditRequest{ID: f.ids[tt.name], Limit: 10})
 			require.NoError(t, err)
 			require.Len(t, entries, 1)
 			require.Equal(t, "ada", entries[0].Actor)
@@ -177,7 +177,7 @@ func TestVerbs_staleForms(t *testing.T) {
 	again := s.post("/do", done)
 	require.Equal(t, http.StatusOK, again.Code)
 	require.Contains(t, again.text(), "has changed since: it is released with fence 2")
-	entries, err := f.AuditLog(context.Background(), f.ids["unknown"], 10)
+	entries, err := f.Reader().AuditPage(context.Background(), store.AuditRequest{ID: f.ids["unknown"], Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 }
@@ -237,7 +237,7 @@ func TestVerbs_selected(t *testing.T) {
 	result := s.post("/do", done)
 	require.Contains(t, result.text(), `<dd id="done">2</dd>`)
 	f.requireState(t, "unknown", store.StateCancelled)
-	left, err := f.Attention(context.Background())
+	left, err := f.Reader().Attention(context.Background())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, left.Unknown)
 }
@@ -279,10 +279,10 @@ func TestVerbs_all(t *testing.T) {
 		}
 		require.Equal(t, 2, parts, "the repeated request did the second part")
 		require.Contains(t, result.text(), "ended")
-		left, err := f.Attention(context.Background())
+		left, err := f.Reader().Attention(context.Background())
 		require.NoError(t, err)
 		require.EqualValues(t, 1, left.Unknown, "nobody confirmed the key that came later")
-		entries, err := f.AuditLog(context.Background(), store.ID{}, 5000)
+		entries, err := f.Reader().AuditPage(context.Background(), store.AuditRequest{Limit: 5000})
 		require.NoError(t, err)
 		require.Len(t, entries, 701)
 		for _, e := range entries {
@@ -314,10 +314,10 @@ func TestVerbs_resume(t *testing.T) {
 		for strings.Contains(result.Body.String(), "data-continue") {
 			result = s.post("/do", result.form("/do"))
 		}
-		left, err := f.Attention(context.Background())
+		left, err := f.Reader().Attention(context.Background())
 		require.NoError(t, err)
 		require.Zero(t, left.Unknown)
-		entries, err := f.AuditLog(context.Background(), store.ID{}, 5000)
+		entries, err := f.Reader().AuditPage(context.Background(), store.AuditRequest{Limit: 5000})
 		require.NoError(t, err)
 		require.Len(t, entries, 701)
 	})

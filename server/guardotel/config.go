@@ -21,7 +21,7 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. nil means otel.GetMeterProvider.
 	MeterProvider metric.MeterProvider
-	// Store is asked for its numbers when the metrics are read: [store.Store].Stats and Attention. Stats may read the
+	// Store is asked for its numbers when the metrics are read: [store.Store].Stats and Attention of its Reader. Stats may read the
 	// whole table: choose the reader's interval for that, and let one process of a fleet have the Store. nil means no
 	// metrics of the store.
 	Store store.Store

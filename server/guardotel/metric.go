@@ -143,7 +143,7 @@ func watch(meter metric.Meter, s store.Store) (metric.Registration, error) {
 }
 
 func (g *gauges) read(ctx context.Context, s store.Store, to metric.Observer) {
-	need, errNeed := s.Attention(ctx)
+	need, errNeed := s.Reader().Attention(ctx)
 	if errNeed == nil {
 		for reason, n := range map[string]int64{"unknown": need.Unknown, "quarantined": need.Quarantined, "dead_letter": need.DeadLetters} {
 			to.ObserveInt64(g.attention, n, metric.WithAttributes(attrReason.String(reason)))

@@ -125,11 +125,18 @@ func (d *down) Stats(ctx context.Context) (store.Stats, error) {
 	return d.Store.Stats(ctx)
 }
 
-func (d *down) Attention(ctx context.Context) (store.Attention, error) {
-	if d.is.Load() {
+func (d *down) Reader() store.Reader { return downReader{d.Store.Reader(), d} }
+
+type downReader struct {
+	store.Reader
+	d *down
+}
+
+func (r downReader) Attention(ctx context.Context) (store.Attention, error) {
+	if r.d.is.Load() {
 		return store.Attention{}, errDown
 	}
-	return d.Store.Attention(ctx)
+	return r.Reader.Attention(ctx)
 }
 
 // A store that does not answer fails no scrape. Its numbers are missing, and not old.

@@ -56,7 +56,7 @@ func (m *storeMetrics) collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	need, err := m.store.Attention(ctx)
+	need, err := m.store.Reader().Attention(ctx)
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}

@@ -73,7 +73,7 @@ func (c *counts) Break(ctx context.Context, failure error) error {
 }
 
 // setup returns a store whose clock can stand still, and its reader.
-func setup(tb testing.TB, of func(*memstore.Store) store.Reader) servertest.ReaderSetup {
+func setup(tb testing.TB) servertest.ReaderSetup {
 	var stopped atomic.Pointer[time.Time]
 	s, err := memstore.NewWith(memstore.Config{Now: func() time.Time {
 		if at := stopped.Load(); at != nil {
@@ -84,7 +84,7 @@ func setup(tb testing.TB, of func(*memstore.Store) store.Reader) servertest.Read
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return servertest.ReaderSetup{Store: s, Reader: of(s), SameTime: func(claim func() []store.ID) {
+	return servertest.ReaderSetup{Store: s, Reader: s.Reader(), SameTime: func(claim func() []store.ID) {
 		now := time.Now()
 		stopped.Store(&now)
 		defer stopped.Store(nil)
@@ -105,32 +105,5 @@ func TestRoutes(t *testing.T) {
 
 func TestReader(t *testing.T) {
 	t.Parallel()
-	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup { return setup(tb, (*memstore.Store).Reader) })
-}
-
-// readerless hides the reader of the store, and the numbers of its log.
-type readerless struct{ store.Store }
-
-func (s readerless) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	log, err := s.Store.AuditLog(ctx, id, limit)
-	for i := range log {
-		log[i].Number = 0
-	}
-	return log, err
-}
-
-// The reader over the methods of any store keeps the same rules.
-func TestReader_ofAnyStore(t *testing.T) {
-	t.Parallel()
-	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup {
-		made := setup(tb, func(s *memstore.Store) store.Reader {
-			r, err := store.ReaderOf(readerless{s})
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return r
-		})
-		made.Generic = true
-		return made
-	})
+	servertest.TestReader(t, setup)
 }

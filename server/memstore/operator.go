@@ -60,31 +60,6 @@ func listed(r store.Record, req store.ListRequest, deadLetter bool, now time.Tim
 		compare(cursor(r), req.After) > 0
 }
 
-// Attention implements [store.OperatorStore]. It waits for no transaction.
-func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Attention{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var a store.Attention
-	now := s.clock()
-	for id, r := range s.records {
-		switch {
-		case r.State == store.StateUnknown:
-			a.Unknown++
-		case r.State == store.StateQuarantined:
-			a.Quarantined++
-		case s.dead[id]:
-			a.DeadLetters++
-		default:
-			continue
-		}
-		a.Oldest = max(a.Oldest, now.Sub(r.CreatedAt))
-	}
-	return a, nil
-}
-
 func cursor(r store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
 
 func compare(a, b store.Cursor) int {
@@ -163,23 +138,4 @@ func (s *Store) moveRecord(id store.ID, move func(store.Record, time.Time) (r st
 func (s *Store) log(e store.AuditEntry) {
 	e.Number = int64(len(s.audit)) + 1
 	s.audit = append(s.audit, e)
-}
-
-// AuditLog implements [store.OperatorStore].
-func (s *Store) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	if limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found []store.AuditEntry
-	for _, e := range slices.Backward(s.audit) {
-		if len(found) < limit && (id == store.ID{} || id == e.ID) {
-			found = append(found, e)
-		}
-	}
-	return found, nil
 }

@@ -8,9 +8,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-var _ store.ReaderStore = (*Store)(nil)
-
-// Reader implements [store.ReaderStore]. The Reader has every list, and reads all records for each of them.
+// Reader implements [store.Store]. The Reader has every list, and reads all records for each of them.
 func (s *Store) Reader() store.Reader { return reader{s} }
 
 // A reader shows the records of a store to people.
@@ -74,8 +72,31 @@ func (s *Store) youngestFirst() []store.Record {
 	return all
 }
 
-// Attention implements [store.Reader].
-func (r reader) Attention(ctx context.Context) (store.Attention, error) { return r.s.Attention(ctx) }
+// Attention implements [store.Reader]. It waits for no transaction.
+func (r reader) Attention(ctx context.Context) (store.Attention, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Attention{}, err
+	}
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a store.Attention
+	now := s.clock()
+	for id, rec := range s.records {
+		switch {
+		case rec.State == store.StateUnknown:
+			a.Unknown++
+		case rec.State == store.StateQuarantined:
+			a.Quarantined++
+		case s.dead[id]:
+			a.DeadLetters++
+		default:
+			continue
+		}
+		a.Oldest = max(a.Oldest, now.Sub(rec.CreatedAt))
+	}
+	return a, nil
+}
 
 // Estimate implements [store.Reader]. Its numbers are exact, and Bytes is always 0.
 func (r reader) Estimate(ctx context.Context) (store.Estimate, error) {

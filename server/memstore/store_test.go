@@ -137,10 +137,6 @@ func TestStore_badArguments(t *testing.T) {
 			_, err := s.Defer(ctx, o.ID, 1, 0)
 			return err
 		}},
-		{"no line of the audit log", func(ctx context.Context) error {
-			_, err := s.AuditLog(ctx, o.ID, 0)
-			return err
-		}},
 	}
 	for _, tt := range tests {
 		require.ErrorIs(t, tt.do(t.Context()), memstore.ErrArgument, tt.name)

@@ -69,7 +69,6 @@ func TestArguments(t *testing.T) {
 		{"resolve with a negative retention", resolveWith(func(r *store.ResolveRequest) { r.Keep = -1 })},
 		{"resolve to an answer from the past", resolveWith(func(r *store.ResolveRequest) { r.To, r.ReplayFor = store.StateCompleted, -1 })},
 		{"defer for no time", func(ctx context.Context) error { _, err := s.Defer(ctx, random(), 1, 0); return err }},
-		{"no line of the audit log", func(ctx context.Context) error { _, err := s.AuditLog(ctx, random(), 0); return err }},
 	} {
 		require.ErrorIs(t, tt.do(t.Context()), pgstore.ErrArgument, tt.name)
 	}

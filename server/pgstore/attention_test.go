@@ -54,7 +54,7 @@ func requireListed(tb testing.TB, s store.Store, want ...store.Owner) {
 		wanted[i] = want[i].ID
 	}
 	require.ElementsMatch(tb, wanted, ids)
-	a, err := s.Attention(tb.Context())
+	a, err := s.Reader().Attention(tb.Context())
 	require.NoError(tb, err)
 	require.EqualValues(tb, len(want), a.Unknown)
 }
@@ -112,7 +112,7 @@ func requireReadsNoTable(t *testing.T, s *pgstore.Store, look *pgxpool.Pool) {
 	require.Equal(t, 1, counted)
 	require.NoError(t, tx.QueryRow(t.Context(), scans).Scan(&after))
 	require.Equal(t, before, after)
-	a, err := s.Attention(t.Context())
+	a, err := s.Reader().Attention(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 50, a.Unknown)
 }

@@ -120,7 +120,7 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 				var refused *server.RefusedError
 				require.ErrorAs(t, l.causes[1], &refused)
 				require.Equal(t, tt.code, refused.Code)
-				a, err := l.store.Attention(t.Context())
+				a, err := l.store.Reader().Attention(t.Context())
 				require.NoError(t, err)
 				require.EqualValues(t, 1, a.DeadLetters, "the run that wrote it is noted, in its own transaction")
 			})

@@ -170,18 +170,6 @@ func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Durat
 	return false, err
 }
 
-// AuditLog implements [store.OperatorStore].
-func (s *Store) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	if limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
-	}
-	key := uuid(id)
-	key.Valid = id != store.ID{}
-	st := s.query.AuditLog.Bind(pgx.NamedArgs{"key": key, "limit": int64(limit)})
-	found, err := pgkit.All(ctx, s.db.Pool, st, scanAuditEntry)
-	return found, wrap("audit log", err)
-}
-
 func scanAuditEntry(row pgx.CollectableRow) (e store.AuditEntry, err error) {
 	var key pgtype.UUID
 	var verb string
@@ -348,13 +336,6 @@ func hasNotes(req store.ListRequest) bool {
 	return req.DeadLetters || len(req.States) > 0 && !slices.ContainsFunc(req.States, func(state store.State) bool {
 		return state != store.StateUnknown && state != store.StateQuarantined
 	})
-}
-
-// Attention implements [store.OperatorStore]. It reads the notes of the keys that need a person,
-// and looks up their records.
-func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
-	all, err := pgkit.All(ctx, s.db.Pool, s.query.CountAttention.Bind(nil), scanCountedNotes)
-	return attentionOf(all), wrap("attention", err)
 }
 
 // countedNotes say how many keys need a person because of one state.

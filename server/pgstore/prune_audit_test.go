@@ -34,7 +34,7 @@ func TestPruneAudit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
-	log, err := s.AuditLog(t.Context(), store.ID{}, 10)
+	log, err := s.Reader().AuditPage(t.Context(), store.AuditRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, log, 1)
 	require.Equal(t, young.ID, log[0].ID)

@@ -18,9 +18,9 @@ type queries struct {
 	Settled, Lock, CancelAbsent, Cancel, SetLockTimeout, Sweep, Ended, Expect, Channel, Notify pgkit.Query
 
 	// for operators and their dashboards
-	Stats, Size, List, ListOpaque, ListChildren, AuditLog, NoteAttention, DropAttention  pgkit.Query
-	ListAttention, CountAttention, SweepAttention, FindAttention, Resolve, Forget, Defer pgkit.Query
-	PruneAudit                                                                           pgkit.Query
+	Stats, Size, List, ListOpaque, ListChildren, NoteAttention, DropAttention pgkit.Query
+	ListAttention, SweepAttention, FindAttention, Resolve, Forget, Defer      pgkit.Query
+	PruneAudit                                                                pgkit.Query
 
 	// for Once and intents
 	Once, OnceOrFail, OnceRecord, OnceConfirm, BoundLocks, UnboundLocks, IntentBegin, Intent pgkit.Query

@@ -69,7 +69,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	return &Reader{pool: pool, cfg: cfg, setting: query.ReaderSettings.Bind(nil)}, nil
 }
 
-// Reader implements [store.ReaderStore]: a [Reader] on the store's pool, with the default [ReaderConfig].
+// Reader implements [store.Store]: a [Reader] on the store's pool, with the default [ReaderConfig].
 func (s *Store) Reader() store.Reader { return s.reader }
 
 // queries returns the statements that suit the tables. It asks the server the first time.

@@ -30,6 +30,7 @@ func charge(h http.Handler, key string) *httptest.ResponseRecorder {
 // A desk has two processes over one database. Their runs fail until the bank is
 // well. verdict is the reconciler's resolution for these runs.
 type desk struct {
+	store   *pgstore.Store
 	guards  [2]*server.Guard
 	routes  [2]http.Handler
 	well    atomic.Bool
@@ -44,6 +45,7 @@ func openDesk(t *testing.T, verdict server.Resolution) *desk {
 	t.Helper()
 	d := &desk{verdict: verdict, asked: make(map[string]int)}
 	under, look := open(t, pgstore.Config{})
+	d.store = under
 	for i, s := range []*pgstore.Store{under, openOn(t, look, pgstore.Config{})} {
 		var err error
 		d.guards[i], err = server.NewGuard(s, server.Unscoped, server.Config{})
@@ -116,7 +118,7 @@ func TestReconcile_processes(t *testing.T) {
 			}
 			require.Equal(t, tt.runs*int64(len(lost)), d.runs.Load())
 			require.LessOrEqual(t, resolved.Load(), int64(len(lost)))
-			log, err := d.guards[0].AuditLog(t.Context(), store.ID{}, 100)
+			log, err := d.store.Reader().AuditPage(t.Context(), store.AuditRequest{Limit: 100})
 			require.NoError(t, err)
 			require.Len(t, log, len(lost))
 			for _, entry := range log {

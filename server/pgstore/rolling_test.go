@@ -185,7 +185,7 @@ func TestRolling_versionsBesideEachOther(t *testing.T) {
 		until(t, "the sweeps have seen all records", func() bool {
 			_, err := young.Sweep(t.Context(), 100)
 			require.NoError(t, err)
-			a, err := young.Attention(t.Context())
+			a, err := young.Reader().Attention(t.Context())
 			require.NoError(t, err)
 			return a.Unknown > 0
 		})

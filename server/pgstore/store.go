@@ -39,8 +39,6 @@ type Store struct {
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.TxStore = (*Store)(nil)
-
-	_ store.ReaderStore = (*Store)(nil)
 )
 
 // Prepare makes the connections of a pool with this configuration fit for a

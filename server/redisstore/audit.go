@@ -15,8 +15,9 @@ import (
 // auditPage is how many lines of a bucket's audit log one command reads in search of those of one key.
 const auditPage = 1000
 
-// AuditLog implements [store.OperatorStore]. The log of a key is in its bucket; the log of all keys asks every bucket.
-func (s *Store) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
+// auditLog returns at most limit entries, the youngest first. The log of a key is in its bucket; the log of all keys, for
+// the zero ID, asks every bucket.
+func (s *Store) auditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 	if err := first(checkLimit(limit), ctx.Err()); err != nil {
 		return nil, err
 	}

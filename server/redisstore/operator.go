@@ -59,8 +59,8 @@ func (s *Store) everywhere(ctx context.Context, script *script, keys func(b *buc
 	return replies, nil
 }
 
-// Attention implements [store.OperatorStore]. It asks every bucket for three numbers.
-func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
+// attention is the answer of the Reader. It asks every bucket for three numbers.
+func (s *Store) attention(ctx context.Context) (store.Attention, error) {
 	replies, err := s.everywhere(ctx, attentionScript, func(b *bucket) []string { return []string{b.unknown, b.quarantined, b.letters} })
 	if err != nil {
 		return store.Attention{}, err

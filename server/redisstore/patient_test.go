@@ -106,11 +106,6 @@ func (p *patient) List(ctx context.Context, req store.ListRequest) (l []store.Re
 	return l, err
 }
 
-func (p *patient) Attention(ctx context.Context) (a store.Attention, err error) {
-	err = p.insist(ctx, func() (err error) { a, err = p.WatchStore.Attention(ctx); return err })
-	return a, err
-}
-
 func (p *patient) Resolve(ctx context.Context, req store.ResolveRequest) (r store.Record, ok bool, err error) {
 	err = p.insist(ctx, func() (err error) { r, ok, err = p.WatchStore.Resolve(ctx, req); return err })
 	return r, ok, err
@@ -126,7 +121,20 @@ func (p *patient) Defer(ctx context.Context, id store.ID, from int64, d time.Dur
 	return ok, err
 }
 
-func (p *patient) AuditLog(ctx context.Context, id store.ID, limit int) (l []store.AuditEntry, err error) {
-	err = p.insist(ctx, func() (err error) { l, err = p.WatchStore.AuditLog(ctx, id, limit); return err })
+// Reader is the part of a patient store that reads for people.
+func (p *patient) Reader() store.Reader { return patientReader{p.WatchStore.Reader(), p} }
+
+type patientReader struct {
+	store.Reader
+	p *patient
+}
+
+func (r patientReader) Attention(ctx context.Context) (a store.Attention, err error) {
+	err = r.p.insist(ctx, func() (err error) { a, err = r.Reader.Attention(ctx); return err })
+	return a, err
+}
+
+func (r patientReader) AuditPage(ctx context.Context, req store.AuditRequest) (l []store.AuditEntry, err error) {
+	err = r.p.insist(ctx, func() (err error) { l, err = r.Reader.AuditPage(ctx, req); return err })
 	return l, err
 }

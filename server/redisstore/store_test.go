@@ -143,13 +143,12 @@ func TestStore_badArguments(t *testing.T) {
 	_, _, resolve := s.Resolve(ctx, store.ResolveRequest{To: store.StateUnknown})
 	_, _, deaths := s.Resolve(ctx, store.ResolveRequest{To: store.StateReleased, RecoveryAttempts: -1})
 	_, deferral := s.Defer(ctx, store.ID{}, 1, 0)
-	_, log := s.AuditLog(ctx, store.ID{}, 0)
 	_, prune := s.PruneAudit(ctx, 0)
 	for i, err := range []error{
 		with(func(r *store.ClaimRequest) { r.Effect = 0 }), with(func(r *store.ClaimRequest) { r.Lease = 0 }),
 		with(func(r *store.ClaimRequest) { r.Keep = -1 }), with(func(r *store.ClaimRequest) { r.Window = -1 }),
 		with(func(r *store.ClaimRequest) { r.Lease = store.MaxRetention + 1 }),
-		quarantine, renew, cancel, sweep, list, resolve, deaths, deferral, log, prune,
+		quarantine, renew, cancel, sweep, list, resolve, deaths, deferral, prune,
 		s.Settle(ctx, store.Owner{}, store.Settlement{}), s.Settle(ctx, store.Owner{}, store.Settlement{State: store.StateCancelled}),
 	} {
 		require.ErrorIs(t, err, redisstore.ErrArgument, i)

@@ -43,7 +43,6 @@ func doneContextDoesNothing(c *check) {
 		}},
 		{"Forget", func() error { _, _, err := c.store.Forget(ctx, unknown.ID, unknown.Fence, someone); return err }},
 		{"Defer", func() error { _, err := c.store.Defer(ctx, unknown.ID, unknown.Fence, long); return err }},
-		{"AuditLog", func() error { _, err := c.store.AuditLog(ctx, unknown.ID, 1); return err }},
 	} {
 		c.wantErr(call.name+" with a done context", call.do(), context.Canceled)
 	}

@@ -10,7 +10,9 @@ import (
 
 var operatorDefects = []defect{
 	{"resolves without a log", func(m *mutant) {
-		m.auditLog = func(context.Context, store.ID, int) ([]store.AuditEntry, error) { return nil, nil }
+		m.readWith(func(r *mutantReader) {
+			r.auditPage = func(context.Context, store.AuditRequest) ([]store.AuditEntry, error) { return nil, nil }
+		})
 	}, []string{
 		"operator: the log names who and why, and outlives the record",
 		"operator: one of 32 resolutions wins",
@@ -19,14 +21,16 @@ var operatorDefects = []defect{
 	{"counts keys that have moved on", func(m *mutant) {
 		var mu sync.Mutex
 		var most store.Attention
-		m.attention = func(ctx context.Context) (store.Attention, error) {
-			a, err := m.Store.Attention(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			most.Unknown, most.Quarantined = max(most.Unknown, a.Unknown), max(most.Quarantined, a.Quarantined)
-			most.DeadLetters, most.Oldest = max(most.DeadLetters, a.DeadLetters), max(most.Oldest, a.Oldest)
-			return most, err
-		}
+		m.readWith(func(r *mutantReader) {
+			r.attention = func(ctx context.Context) (store.Attention, error) {
+				a, err := r.Reader.Attention(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				most.Unknown, most.Quarantined = max(most.Unknown, a.Unknown), max(most.Quarantined, a.Quarantined)
+				most.DeadLetters, most.Oldest = max(most.DeadLetters, a.DeadLetters), max(most.Oldest, a.Oldest)
+				return most, err
+			}
+		})
 	}, []string{
 		"attention: the count and the list have the keys that need a person, as long as they do",
 		"attention: a dead letter is listed until its key is forgotten or swept",
@@ -57,10 +61,12 @@ var operatorDefects = []defect{
 		}
 	}, []string{"operator: the list has the children of a record, in any state"}},
 	{"logs what it did not do", func(m *mutant) {
-		m.auditLog = func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-			entries, err := m.Store.AuditLog(ctx, id, limit)
-			return append(entries, store.AuditEntry{ID: id}), err
-		}
+		m.readWith(func(r *mutantReader) {
+			r.auditPage = func(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error) {
+				entries, err := r.Reader.AuditPage(ctx, req)
+				return append(entries, store.AuditEntry{ID: req.ID}), err
+			}
+		})
 	}, []string{"operator: nothing else is resolved"}},
 	{"resolves from any fence", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {

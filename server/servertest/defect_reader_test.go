@@ -178,7 +178,7 @@ var readListDefects = []defect{
 				return a, err
 			}
 		})
-	}, []string{"reader: attention is that of the store"}},
+	}, []string{"reader: attention counts the keys that need a person"}},
 }
 
 var estimateDefects = []defect{

@@ -19,8 +19,8 @@ type mutantReader struct {
 	auditPage func(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error)
 }
 
-// reader returns the reader of m, which readWith may have broken.
-func (m *mutant) reader() store.Reader {
+// Reader returns the reader of m, which readWith may have broken.
+func (m *mutant) Reader() store.Reader {
 	r := &mutantReader{Reader: m.Store.Reader()}
 	if m.read != nil {
 		m.read(r)

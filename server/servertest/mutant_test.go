@@ -29,11 +29,9 @@ type mutant struct {
 	stats      func(ctx context.Context) (store.Stats, error)
 	begin      func(ctx context.Context) (store.Tx, error)
 	list       func(ctx context.Context, req store.ListRequest) ([]store.Record, error)
-	attention  func(ctx context.Context) (store.Attention, error)
 	resolve    func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error)
 	forget     func(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error)
 	deferral   func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error)
-	auditLog   func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error)
 	watch      func(id store.ID, fence int64) (ended <-chan struct{}, stop func())
 	read       func(r *mutantReader)             // changes the reader
 	show       func(r store.Record) store.Record // changes every record that a method returns
@@ -141,13 +139,6 @@ func (m *mutant) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	return m.Store.List(ctx, req)
 }
 
-func (m *mutant) Attention(ctx context.Context) (store.Attention, error) {
-	if m.attention != nil {
-		return m.attention(ctx)
-	}
-	return m.Store.Attention(ctx)
-}
-
 func (m *mutant) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	do := m.resolve
 	if do == nil {
@@ -171,13 +162,6 @@ func (m *mutant) Defer(ctx context.Context, id store.ID, from int64, d time.Dura
 		return m.deferral(ctx, id, from, d)
 	}
 	return m.Store.Defer(ctx, id, from, d)
-}
-
-func (m *mutant) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	if m.auditLog != nil {
-		return m.auditLog(ctx, id, limit)
-	}
-	return m.Store.AuditLog(ctx, id, limit)
 }
 
 func (m *mutant) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {

@@ -40,7 +40,7 @@ func TestRules_inABubble(t *testing.T) {
 }
 
 func (m *mutant) check(tb testing.TB) *check {
-	c := newReaderCheck(tb, ReaderSetup{Store: m, Reader: m.reader(), SameTime: m.sameTime})
+	c := newReaderCheck(tb, ReaderSetup{Store: m, Reader: m.Reader(), SameTime: m.sameTime})
 	c.txs, c.watches, c.effects = m, m, &m.marred
 	return c
 }

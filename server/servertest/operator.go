@@ -192,8 +192,8 @@ func operatorOnAbsent(c *check) {
 
 func (c *check) auditLog(id store.ID) []store.AuditEntry {
 	c.Helper()
-	entries, err := c.store.AuditLog(c.Context(), id, 100)
-	c.must("AuditLog", err)
+	entries, err := c.store.Reader().AuditPage(c.Context(), store.AuditRequest{ID: id, Limit: 100})
+	c.must("AuditPage", err)
 	return entries
 }
 
@@ -220,8 +220,8 @@ func auditOutlivesRecords(c *check) {
 		e.At, e.Number = time.Time{}, 0 // the law of readers is about the numbers
 		want(c, "entry", e, wanted[i])
 	}
-	all, err := c.store.AuditLog(c.Context(), store.ID{}, 2)
-	c.must("AuditLog of all keys", err)
+	all, err := c.store.Reader().AuditPage(c.Context(), store.AuditRequest{Limit: 2})
+	c.must("AuditPage of all keys", err)
 	want(c, "entries of all keys, at most two", len(all), 2)
 	want(c, "the youngest entry's key", all[0].ID, before.ID)
 	want(c, "the next entry's key", all[1].ID, other.ID)
@@ -327,7 +327,7 @@ func inState(records []store.Record, states ...store.State) []store.Record {
 // wantAttention checks the counts of the keys that need a person, and the lists of these keys.
 func (c *check) wantAttention(when string, unknown, quarantined, deadLetters []store.ID) {
 	c.Helper()
-	a, err := c.store.Attention(c.Context())
+	a, err := c.store.Reader().Attention(c.Context())
 	c.must("Attention", err)
 	want(c, when+": unknown keys", a.Unknown, int64(len(unknown)))
 	want(c, when+": quarantined keys", a.Quarantined, int64(len(quarantined)))
@@ -374,7 +374,7 @@ func attentionFollowsKeys(c *check) {
 		unknown, quarantined = append(unknown, gaveUp.ID, died.ID), append(quarantined, killed.ID)
 	}
 	c.wantAttention("after six unknown and three quarantined keys", slices.Clone(unknown), slices.Clone(quarantined), nil)
-	a, err := c.store.Attention(c.Context())
+	a, err := c.store.Reader().Attention(c.Context())
 	c.must("Attention", err)
 	want(c, "the oldest has waited since a run died", a.Oldest > 0, true)
 

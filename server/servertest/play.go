@@ -46,7 +46,7 @@ func (c *check) compareAttention(m model) {
 		default:
 		}
 	}
-	got, err := c.store.Attention(c.Context())
+	got, err := c.store.Reader().Attention(c.Context())
 	c.must("Attention", err)
 	want(c, "unknown keys", got.Unknown, unknown)
 	want(c, "quarantined keys", got.Quarantined, quarantined)

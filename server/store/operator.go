@@ -15,10 +15,6 @@ type OperatorStore interface {
 	// others. Any other list may read the whole table.
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
-	// Attention counts the keys that need a person. It reads these keys and no others, however
-	// many there are, so that an alarm may ask often.
-	Attention(ctx context.Context) (Attention, error)
-
 	// Resolve moves a record that is still at fence req.From to req.To. The record must be unknown, quarantined, or in
 	// progress past its lease. Its fence grows by one, and it gets the RecoveryAttempts and MaybeRan of req. If the
 	// record has moved on, Resolve returns the present record, and false; [ErrNotFound] if it is gone.
@@ -32,10 +28,6 @@ type OperatorStore interface {
 	// Defer sets LeaseUntil of an unknown record that is still at fence from, and whose LeaseUntil has passed, to now
 	// + d. If many callers compete, one wins: only that caller may ask about the record until then.
 	Defer(ctx context.Context, id ID, from int64, d time.Duration) (won bool, err error)
-
-	// AuditLog returns at most limit entries, the youngest first; those of one
-	// key if id is not the zero ID. Entries outlive their records.
-	AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error)
 }
 
 // A ListRequest says which records [OperatorStore].List returns.

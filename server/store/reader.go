@@ -33,21 +33,16 @@ type Reader interface {
 	// Browse returns at most req.Limit records of any state that match, the youngest first by CreatedAt and then ID.
 	Browse(ctx context.Context, req BrowseRequest) ([]Record, error)
 
-	// Attention is that of [OperatorStore].
+	// Attention counts the keys that need a person. It reads these keys and no others, however many there are, so that
+	// an alarm may ask often.
 	Attention(ctx context.Context) (Attention, error)
 
 	// Estimate returns the size of the store, roughly and at once.
 	Estimate(ctx context.Context) (Estimate, error)
 
-	// AuditPage returns at most req.Limit entries of the audit log that match, the youngest first.
+	// AuditPage returns at most req.Limit entries of the audit log that match, the youngest first. Entries outlive their
+	// records.
 	AuditPage(ctx context.Context, req AuditRequest) ([]AuditEntry, error)
-}
-
-// A ReaderStore is a [Store] with a [Reader] of its own, which [ReaderOf] returns.
-type ReaderStore interface {
-	Store
-	// Reader returns a Reader of the store's records. It sends nothing.
-	Reader() Reader
 }
 
 const (

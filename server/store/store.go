@@ -81,6 +81,9 @@ type Store interface {
 	// Stats counts the records by state and returns the age of the oldest
 	// record in progress. It may be expensive.
 	Stats(ctx context.Context) (Stats, error)
+
+	// Reader returns a [Reader] of the store's records, for people who look. It sends nothing.
+	Reader() Reader
 }
 
 // Stats is the result of [Store.Stats].

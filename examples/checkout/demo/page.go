@@ -16,7 +16,6 @@ import (
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // A page is the console of a watched demo.
@@ -76,10 +75,7 @@ func (s *stage) addKeys(cfg *console.Config) (err error) {
 	if apart == nil {
 		return nil
 	}
-	of := console.Store{Name: "keys of " + s.opts.keys.url.Scheme}
-	if of.Reader, err = store.ReaderOf(apart.Store); err != nil {
-		return err
-	}
+	of := console.Store{Name: "keys of " + s.opts.keys.url.Scheme, Reader: apart.Store.Reader()}
 	if of.Guard, err = server.NewGuard(apart.Store, server.Unscoped, server.Config{}); err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func checkWraparound(ctx context.Context, p *patient) ([]finding, error) {
 	var age, most int64
 	err := p.db.QueryRow(ctx, `select age(datfrozenxid)::bigint, current_setting('autovacuum_freeze_max_age')::bigint
 		from pg_database where datname = current_database()`).Scan(&age, &most)
-	// Autovacuum begins at most; half as much again means that it does not get through.
+	// Autovacuum begins at most; one and a half times as much means that it does not get through.
 	if err != nil || age < most+most/2 {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func checkAttention(ctx context.Context, p *patient) ([]finding, error) {
 		return nil, err
 	}
 	defer s.Close()
-	at, err := s.Attention(ctx)
+	at, err := s.Reader().Attention(ctx)
 	if err != nil || at.Unknown+at.Quarantined+at.DeadLetters == 0 {
 		return nil, err
 	}

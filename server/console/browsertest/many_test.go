@@ -101,7 +101,7 @@ func (s *site) plantUnknown(n int, route string) {
 // audited returns the lines of the audit log, at most one more than n.
 func (s *site) audited(n int) []store.AuditEntry {
 	s.tb.Helper()
-	lines, err := s.keys.AuditLog(context.Background(), store.ID{}, n+1)
+	lines, err := s.keys.Reader().AuditPage(context.Background(), store.AuditRequest{Limit: n + 1})
 	require.NoError(s.tb, err)
 	return lines
 }

@@ -47,7 +47,7 @@ func TestVerbs_ofAKey(t *testing.T) {
 			}
 			b.confirmed("asked the bank about " + tt.verb)
 			require.Equal(t, tt.want, s.state(id))
-			log, err := s.keys.AuditLog(context.Background(), id, 10)
+			log, err := s.keys.Reader().AuditPage(context.Background(), store.AuditRequest{ID: id, Limit: 10})
 			require.NoError(t, err)
 			require.Len(t, log, 1)
 			require.Equal(t, "ada: asked the bank about "+tt.verb, log[0].Actor+": "+log[0].Reason)

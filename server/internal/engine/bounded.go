@@ -98,12 +98,6 @@ func (b *boundedStore) List(ctx context.Context, req store.ListRequest) ([]store
 	return b.store.List(ctx, req)
 }
 
-func (b *boundedStore) Attention(ctx context.Context) (store.Attention, error) {
-	ctx, cancel := bound(ctx, b.timeout)
-	defer cancel()
-	return b.store.Attention(ctx)
-}
-
 func (b *boundedStore) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()
@@ -122,11 +116,8 @@ func (b *boundedStore) Defer(ctx context.Context, id store.ID, from int64, d tim
 	return b.store.Defer(ctx, id, from, d)
 }
 
-func (b *boundedStore) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	ctx, cancel := boundIfOpen(ctx, b.timeout)
-	defer cancel()
-	return b.store.AuditLog(ctx, id, limit)
-}
+// Reader returns the store's own Reader, which bounds its reads itself.
+func (b *boundedStore) Reader() store.Reader { return b.store.Reader() }
 
 // A boundedTxStore makes transactions whose calls are bounded.
 type boundedTxStore struct {

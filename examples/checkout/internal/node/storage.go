@@ -101,7 +101,7 @@ func (s *Storage) Operate() (*server.Guard, error) {
 // OpenReader returns what a console looks at, which is not there for unguarded storage.
 func (s *Storage) OpenReader(ctx context.Context) (store.Reader, error) {
 	if s.pool == nil {
-		return store.ReaderOf(s.store)
+		return s.store.Reader(), nil
 	}
 	if err := pgstore.AddReaderIndexes(ctx, s.pool, ""); err != nil {
 		return nil, err

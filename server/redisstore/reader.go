@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+const (
+	// readTimeout bounds each answer of a reader.
+	readTimeout = 2 * time.Second
+	// mostListed is how many records or lines a reader reads for one answer.
+	mostListed = 10_000
+)
+
+// Reader implements [store.Store]. Redis has no index of times and no numbered log, so its Reader has limits:
+//
+//   - Each answer takes at most two seconds, or is a [store.ErrTooSlow].
+//   - Browse reads the window from its oldest record. A window with more than 10,000 records that match is a
+//     [store.ErrNoIndex]. The zero From is an hour before now by this process's clock.
+//   - The records of lists have no Status of an Answer, because List leaves out the answers.
+//   - Estimate is Stats. So Young counts all records, and SweepLag is 0.
+//   - AuditPage reads the youngest 10,000 entries. An older page is a [store.ErrNoIndex]. The numbers of the entries are
+//     made of their times.
+func (s *Store) Reader() store.Reader { return reader{s} }
+
+// A reader shows the records of a store to people.
+type reader struct{ s *Store }
+
+// within calls do with a ctx that ends soon.
+func within[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+	short, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := do(short)
+	if err != nil && ctx.Err() == nil && errors.Is(short.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: no answer within %v: %w", store.ErrTooSlow, readTimeout, err)
+	}
+	return answer, err
+}
+
+// Show implements [store.Reader].
+func (r reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
+	found, err := within(ctx, func(ctx context.Context) (store.Record, error) { return r.s.Read(ctx, id) })
+	return found.Public(), err
+}
+
+// List implements [store.Reader].
+func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	if err := req.CheckRead(); err != nil {
+		return nil, err
+	}
+	return r.list(ctx, req)
+}
+
+func (r reader) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	found, err := within(ctx, func(ctx context.Context) ([]store.Record, error) { return r.s.List(ctx, req) })
+	for i := range found {
+		found[i] = found[i].Public()
+	}
+	return found, err
+}
+
+// allStates are the states of a record.
+var allStates = []store.State{
+	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateQuarantined, store.StateCancelled,
+}
+
+// Browse implements [store.Reader].
+func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	from, to := req.Window(time.Now())
+	asked := store.ListRequest{States: req.States, Effect: req.Effect, Route: req.Route, Limit: mostListed + 1, Running: time.Microsecond}
+	if len(asked.States) == 0 {
+		asked.States = allStates
+	}
+	asked.After.CreatedAt = from.Add(-time.Microsecond) // stores have no finer times, and From is in the window
+	all, err := r.list(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	end := slices.IndexFunc(all, func(r store.Record) bool { return !to.IsZero() && !r.CreatedAt.Before(to) || !before(r, req.Before) })
+	if end < 0 {
+		if len(all) > mostListed {
+			return nil, fmt.Errorf("%w: more than %d records since %v; ask for a shorter time", store.ErrNoIndex, mostListed, from.Format(time.RFC3339))
+		}
+		end = len(all)
+	}
+	all = slices.DeleteFunc(all[:end], func(r store.Record) bool { return r.CreatedAt.Before(from) })
+	slices.Reverse(all)
+	return all[:min(len(all), req.Limit)], nil
+}
+
+// before reports whether r is on the pages after that which ended with last.
+func before(r store.Record, last store.Cursor) bool {
+	return last.CreatedAt.IsZero() || cmp.Or(r.CreatedAt.Compare(last.CreatedAt), bytes.Compare(r.ID[:], last.ID[:])) < 0
+}
+
+// Attention implements [store.Reader].
+func (r reader) Attention(ctx context.Context) (store.Attention, error) {
+	return within(ctx, r.s.attention)
+}
+
+// Estimate implements [store.Reader].
+func (r reader) Estimate(ctx context.Context) (store.Estimate, error) {
+	st, err := within(ctx, r.s.Stats)
+	if err != nil {
+		return store.Estimate{}, err
+	}
+	e := store.Estimate{Bytes: st.Bytes, OldestInProgress: st.OldestInProgress, ByState: make(map[store.State]int)}
+	for state, n := range st.ByState {
+		e.Records += n
+		if n > 0 {
+			e.ByState[state] = int(n)
+		}
+	}
+	e.Young = int(e.Records)
+	return e, nil
+}
+
+// AuditPage implements [store.Reader].
+func (r reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	all, err := within(ctx, func(ctx context.Context) ([]store.AuditEntry, error) { return r.s.auditLog(ctx, req.ID, mostListed+1) })
+	if err != nil {
+		return nil, err
+	}
+	longer := len(all) > mostListed
+	numberByTime(all)
+	all = slices.DeleteFunc(all[:min(len(all), mostListed)], func(e store.AuditEntry) bool {
+		return req.Actor != "" && e.Actor != req.Actor || req.Before != 0 && e.Number >= req.Before
+	})
+	if longer && len(all) < req.Limit {
+		return nil, fmt.Errorf("%w: the audit log has more than %d entries", store.ErrNoIndex, mostListed)
+	}
+	return all[:min(len(all), req.Limit)], nil
+}
+
+// numberByTime gives entries without numbers, the youngest first, numbers that grow with their times. It counts
+// the entries of one microsecond. So an entry has the same number in each answer that contains all of these.
+func numberByTime(entries []store.AuditEntry) {
+	last := int64(0)
+	for i := range slices.Backward(entries) {
+		if entries[i].Number == 0 {
+			entries[i].Number = max(entries[i].At.UnixMicro()<<8, last+1)
+		}
+		last = entries[i].Number
+	}
+}
