@@ -20,7 +20,7 @@ import (
 
 // every is one address of each kind, also of addresses that do not exist.
 var every = []string{
-	"/", "/keys", "/key?in=orders&id=0", "/messages", "/sagas", "/saga", "/request", "/audit", "/help", "/id/0",
+	"/", "/keys", "/key?in=orders&id=0", "/letters", "/sagas", "/saga", "/request", "/audit", "/help", "/id/0",
 	"/asset/console.css", "/asset/console.js", "/asset/icon.svg", "/nothing", "",
 }
 
@@ -80,7 +80,7 @@ func TestSecurity_nothingInline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.site(t)
-	for _, at := range []string{"/", "/keys", "/key?in=orders&id=" + f.ids["unknown"].String(), "/messages", "/audit", "/help", "/nothing"} {
+	for _, at := range []string{"/", "/keys", "/key?in=orders&id=" + f.ids["unknown"].String(), "/letters", "/audit", "/help", "/nothing"} {
 		text := s.get(at).Body.String()
 		for _, bad := range []string{" style=", "<style", " onclick", " onload", " onsubmit", "javascript:", "http://", "https://", "<script>"} {
 			require.NotContains(t, text, bad, at)
@@ -94,7 +94,7 @@ func TestSecurity_observers(t *testing.T) {
 	f := newFixture(t)
 	s := f.site(t)
 	olaf := s.as("olaf")
-	for _, at := range []string{"/", "/keys", "/messages", "/key?in=orders&id=" + f.ids["unknown"].String()} {
+	for _, at := range []string{"/", "/keys", "/letters", "/key?in=orders&id=" + f.ids["unknown"].String()} {
 		a := olaf.get(at)
 		require.Equal(t, http.StatusOK, a.Code)
 		require.NotContains(t, a.Body.String(), `action="/ops/confirm"`, at)
