@@ -81,7 +81,7 @@ func (c *Console) back(j *job) string {
 	case j.Kind == kindSaga:
 		return c.cfg.Prefix + "/sagas?" + with(clone(j.Filter), "in", j.Source)
 	case j.Filter.Get("state") == stateDeadLetter:
-		return c.cfg.Prefix + "/messages?" + with(clone(j.Filter), "in", j.Source)
+		return c.cfg.Prefix + "/letters?" + with(clone(j.Filter), "in", j.Source)
 	default:
 		return c.cfg.Prefix + "/keys?" + with(clone(j.Filter), "in", j.Source)
 	}

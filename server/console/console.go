@@ -64,7 +64,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /request", c.request)
 	mux.HandleFunc("GET /sagas", c.sagas)
 	mux.HandleFunc("GET /saga", c.saga)
-	mux.HandleFunc("GET /messages", c.messages)
+	mux.HandleFunc("GET /letters", c.letters)
 	mux.HandleFunc("GET /audit", c.audit)
 	mux.HandleFunc("POST /confirm", c.operatorOnly(c.form(c.confirm)))
 	mux.HandleFunc("POST /do", c.operatorOnly(c.form(c.do)))

@@ -58,7 +58,7 @@ func TestConsole_pages(t *testing.T) {
 		{"/keys?state=any", "charge completed"},
 		{"/key?in=orders&id=" + f.ids["completed"].String(), "First claim"},
 		{"/key?in=orders&id=" + f.ids["unknown"].String(), "It never happened"},
-		{"/messages", "charge letter"},
+		{"/letters", "charge letter"},
 		{"/audit", "Nobody has changed anything"},
 		{"/help", "Keyboard"},
 		{"/asset/console.css", "color-scheme"},

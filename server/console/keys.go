@@ -51,14 +51,14 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.State == stateDeadLetter {
-		c.messages(w, r)
+		c.letters(w, r)
 		return
 	}
 	c.keyList(w, r, f, "/keys", page{Title: "Keys", Nav: "keys", Live: true})
 }
 
-// messages answers with the dead letters of inboxes.
-func (c *Console) messages(w http.ResponseWriter, r *http.Request) {
+// letters answers with the dead letters of inboxes.
+func (c *Console) letters(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	q.Set("state", stateDeadLetter)
 	f, err := parseKeyFilter(q)
@@ -66,7 +66,7 @@ func (c *Console) messages(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	c.keyList(w, r, f, "/messages", page{Title: "Messages", Nav: "messages", Live: true})
+	c.keyList(w, r, f, "/letters", page{Title: "Dead letters", Nav: "letters", Live: true})
 }
 
 // keyList answers with a list of keys at an address.

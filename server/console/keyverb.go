@@ -98,7 +98,7 @@ func keyVerbsFor(k *keyRow, answers bool) []verbChoice {
 type keyWork struct{ store *Store }
 
 // page implements workshop. Keys that came after the confirmation are left out: nobody confirmed them.
-func (w keyWork) page(ctx context.Context, j *job, cursor string, limit int) ([]target, string, error) {
+func (k keyWork) page(ctx context.Context, j *job, cursor string, limit int) ([]target, string, error) {
 	f, err := parseKeyFilter(j.Filter)
 	if err != nil {
 		return nil, "", err
@@ -113,9 +113,9 @@ func (w keyWork) page(ctx context.Context, j *job, cursor string, limit int) ([]
 		if req.To.IsZero() {
 			req.To = j.Until
 		}
-		records, err = w.store.Reader.Browse(ctx, req)
+		records, err = k.store.Reader.Browse(ctx, req)
 	} else {
-		records, err = w.store.Reader.List(ctx, f.listRequest(at, limit))
+		records, err = k.store.Reader.List(ctx, f.listRequest(at, limit))
 	}
 	if err != nil {
 		return nil, "", err
@@ -141,8 +141,8 @@ func keyTarget(r *store.Record) target {
 }
 
 // show implements workshop.
-func (w keyWork) show(ctx context.Context, t named) (target, error) {
-	rec, err := w.store.Reader.Show(ctx, t.ID)
+func (k keyWork) show(ctx context.Context, t named) (target, error) {
+	rec, err := k.store.Reader.Show(ctx, t.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return target{t.ID, t.Version, t.ID.String() + ", gone"}, nil
 	}
@@ -150,15 +150,15 @@ func (w keyWork) show(ctx context.Context, t named) (target, error) {
 }
 
 // move implements workshop. It is a compare-and-set on the fence, so a repeated move changes nothing.
-func (w keyWork) move(ctx context.Context, j *job, t target, actor string) (string, error) {
+func (k keyWork) move(ctx context.Context, j *job, t target, actor string) (string, error) {
 	by := store.Audit{Actor: actor, Reason: j.auditReason()}
 	var err error
 	if j.Verb == verbForget.Name {
-		err = w.store.Guard.Forget(ctx, t.ID, t.Version, by)
+		err = k.store.Guard.Forget(ctx, t.ID, t.Version, by)
 	} else {
 		var r server.Resolution
 		if r, err = resolutionOf(j); err == nil {
-			err = w.store.Guard.Resolve(ctx, t.ID, t.Version, r, by)
+			err = k.store.Guard.Resolve(ctx, t.ID, t.Version, r, by)
 		}
 	}
 	var moved *server.MovedOnError

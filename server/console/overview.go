@@ -134,7 +134,7 @@ func (c *Console) tiles(d *overviewData) []tile {
 			into *tile
 			page string
 			n    int64
-		}{{&unknown, "/keys", p.Attention.Unknown}, {&quarantined, "/keys", p.Attention.Quarantined}, {&letters, "/messages", p.Attention.DeadLetters}} {
+		}{{&unknown, "/keys", p.Attention.Unknown}, {&quarantined, "/keys", p.Attention.Quarantined}, {&letters, "/letters", p.Attention.DeadLetters}} {
 			link := c.cfg.Prefix + k.page + "?" + url.Values{"in": {p.Name}, "state": {k.into.Kind}}.Encode()
 			k.into.add(tilePart{Source: p.Name, Link: link, Count: k.n, Oldest: p.Oldest[k.into.Kind], Failure: p.Failure})
 		}

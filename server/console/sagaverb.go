@@ -108,7 +108,7 @@ func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verbChoice {
 type sagaWork struct{ sagas *Sagas }
 
 // page implements workshop. Sagas that began after the confirmation are left out.
-func (w sagaWork) page(ctx context.Context, j *job, cursor string, limit int) ([]target, string, error) {
+func (s sagaWork) page(ctx context.Context, j *job, cursor string, limit int) ([]target, string, error) {
 	f, err := parseSagaFilter(j.Filter)
 	if err != nil {
 		return nil, "", err
@@ -117,7 +117,7 @@ func (w sagaWork) page(ctx context.Context, j *job, cursor string, limit int) ([
 	if err != nil {
 		return nil, "", err
 	}
-	records, err := w.sagas.Reader.Browse(ctx, f.request(j.Until, at, limit))
+	records, err := s.sagas.Reader.Browse(ctx, f.request(j.Until, at, limit))
 	if err != nil {
 		return nil, "", err
 	}
@@ -142,8 +142,8 @@ func sagaTarget(r *journal.Record) target {
 }
 
 // show implements workshop.
-func (w sagaWork) show(ctx context.Context, t named) (target, error) {
-	rec, err := w.sagas.Reader.Show(ctx, journal.ID(t.ID))
+func (s sagaWork) show(ctx context.Context, t named) (target, error) {
+	rec, err := s.sagas.Reader.Show(ctx, journal.ID(t.ID))
 	if errors.Is(err, journal.ErrNotFound) {
 		return target{t.ID, t.Version, journal.ID(t.ID).String() + ", gone"}, nil
 	}
@@ -151,9 +151,9 @@ func (w sagaWork) show(ctx context.Context, t named) (target, error) {
 }
 
 // move implements workshop.
-func (w sagaWork) move(ctx context.Context, j *job, t target, actor string) (string, error) {
+func (s sagaWork) move(ctx context.Context, j *job, t target, actor string) (string, error) {
 	by := journal.Audit{Actor: actor, Reason: j.auditReason(), Revision: t.Version}
-	err := moveSaga(ctx, w.sagas.Operator, j, journal.ID(t.ID), by)
+	err := moveSaga(ctx, s.sagas.Operator, j, journal.ID(t.ID), by)
 	if err == nil {
 		return "", nil
 	}

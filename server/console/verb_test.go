@@ -202,7 +202,7 @@ func TestVerbs_readOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := newSite(t, console.Config{Stores: []console.Store{{Name: "orders", Reader: f.Store.Reader()}}})
-	for _, at := range []string{"/keys", "/messages", "/key?in=orders&id=" + f.ids["unknown"].String()} {
+	for _, at := range []string{"/keys", "/letters", "/key?in=orders&id=" + f.ids["unknown"].String()} {
 		require.NotContains(t, s.get(at).Body.String(), `action="/ops/confirm"`)
 	}
 	require.Equal(t, http.StatusNotFound, s.post("/do", oneKey(f, "unknown", "forget", s.token())).Code)

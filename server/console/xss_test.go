@@ -152,7 +152,7 @@ func TestSecurity_plantedText(t *testing.T) {
 	s := newSite(t, cfg)
 	seen := 0
 	for _, at := range []string{
-		"/", "/keys", "/keys?state=any", "/messages", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
+		"/", "/keys", "/keys?state=any", "/letters", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
 		"/key?id=" + store.ID{1}.String(), "/saga?id=" + journal.ID{3}.String(), "/saga?id=" + journal.ID{4}.String(), "/request?id=" + store.ID{1}.String(), "/id/" + store.ID{1}.String(),
 		"/keys?route=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/sagas?name=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
 		"/audit?actor=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/key?in=%3Cscript%3Ealert(1)%3C/script%3E",

@@ -106,7 +106,7 @@ func TestConsole(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.stderr.String(), "for another one: "+s.base) }, patience, quick)
 
 	var pages string
-	for _, path := range []string{"/", "/keys", "/sagas", "/saga?in=" + name + "+sagas&id=" + stuck, "/messages", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
+	for _, path := range []string{"/", "/keys", "/sagas", "/saga?in=" + name + "+sagas&id=" + stuck, "/letters", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
 		pages += ann.get(path).requireStatus(http.StatusOK).body
 	}
 	require.Contains(t, pages, ids[1])

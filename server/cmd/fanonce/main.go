@@ -45,9 +45,9 @@ var errNo = errors.New("no")
 // answeredNo is an error that ends the program with [exitNo]. Its text may be empty: then the output says it all.
 type answeredNo struct{ text string }
 
-func (e answeredNo) Error() string { return e.text }
+func (a answeredNo) Error() string { return a.text }
 
-func (e answeredNo) Is(target error) bool { return target == errNo }
+func (a answeredNo) Is(target error) bool { return target == errNo }
 
 func no(format string, args ...any) error { return answeredNo{fmt.Sprintf(format, args...)} }
 

@@ -237,7 +237,7 @@ func TestPlantedScripts_ofEachField(t *testing.T) {
 	failing := "&in=failing" + url.QueryEscape(evil("store.name"))
 	failingSagas := "&in=failing" + url.QueryEscape(evil("sagas.name"))
 	for _, at := range []string{
-		"/", "/keys?state=unknown", "/keys?state=any", "/messages", "/sagas", "/audit", "/audit?in=" + url.QueryEscape(evil("sagas.name")), "/help",
+		"/", "/keys?state=unknown", "/keys?state=any", "/letters", "/sagas", "/audit", "/audit?in=" + url.QueryEscape(evil("sagas.name")), "/help",
 		"/key?id=" + number(1).String(), "/request?id=" + number(1).String(), "/id/" + number(1).String(),
 		"/saga?id=" + evilSaga(1).ID.String(), "/saga?id=" + evilSaga(4).ID.String(), "/saga?id=" + evilSaga(unplanned).ID.String(),
 		"/keys?state=any" + failing, "/keys?state=unknown" + failing, "/key?id=" + number(9).String() + failing, "/audit?x=" + failing,

@@ -12,7 +12,7 @@ import (
 )
 
 // pages are the pages that a crawl must find.
-var pages = []string{"/", "/keys", "/key", "/request", "/sagas", "/saga", "/messages", "/audit", "/help"}
+var pages = []string{"/", "/keys", "/key", "/request", "/sagas", "/saga", "/letters", "/audit", "/help"}
 
 func TestPages(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ func TestPages_accessibleWithoutData(t *testing.T) {
 	s := newSite(t, nil)
 	b := open(t, s, look{user: "ada", script: true})
 	for at, status := range map[string]int{
-		"/": 200, "/keys": 200, "/keys?state=any": 200, "/sagas": 200, "/messages": 200, "/audit": 200,
+		"/": 200, "/keys": 200, "/keys?state=any": 200, "/sagas": 200, "/letters": 200, "/audit": 200,
 		"/nothing-here": 404, "/id/" + number(1).String(): 404, "/request?id=" + number(1).String(): 404, "/keys?state=purple": 400,
 	} {
 		require.Equal(t, status, b.visit(prefix+at), at)

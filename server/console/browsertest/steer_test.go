@@ -61,7 +61,7 @@ func TestVerbs_ofADeadLetter(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.letter(1, "inbox orders")
 	b := open(t, s, look{user: "ada", script: true})
-	b.visit(prefix + "/messages")
+	b.visit(prefix + "/letters")
 	b.do(press(`//main//tbody//input[@name="id"]`))
 	b.click(`//main//button[@name="which"][@value="selected"]`)
 	b.confirmed("the parser is mended")
