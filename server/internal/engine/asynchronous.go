@@ -15,7 +15,7 @@ import (
 // attempt may have crashed the server, and such deaths must be counted. So are the claims of an inbox, which counts its
 // attempts by the fence.
 func (e *Engine) isAsynchronous(c *Call) bool {
-	return c.Route.Effect == store.Transactional && !c.CountsAttempts && !c.repeats(e.cfg.Lease)
+	return c.Route.Effect == store.Transactional && !c.CountsAttempts && !c.mayRepeat(e.cfg.Lease)
 }
 
 // makeDurable makes the run's claim durable if it is not yet, which blocks for a write of the store, and reports

@@ -140,7 +140,7 @@ func (a *Attempt) disposition(res Result) Disposition {
 	case res.Unfit:
 		return Fail
 	case a.how.Release:
-		return again
+		return rerun
 	case a.how.Final:
 		return Store
 	default:

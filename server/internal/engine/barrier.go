@@ -66,9 +66,9 @@ func (a *Attempt) hasUndone(answer store.Answer) bool {
 	return a.Fate() == store.Ran && answer.Status < 400
 }
 
-// undone makes the forward key a tombstone, in the transaction of the undo or, outside one, when the undo is done and
+// writeTombstone makes the forward key a tombstone, in the transaction of the undo or, outside one, when the undo is done and
 // before its answer is stored. A crash in between runs the undo again, and it is told the same fate.
-func (a *Attempt) undone(ctx context.Context, forward canceller) error {
+func (a *Attempt) writeTombstone(ctx context.Context, forward canceller) error {
 	_, _, err := forward.Cancel(ctx, a.run.cancelOf(true))
 	return err
 }

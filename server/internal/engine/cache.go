@@ -113,7 +113,7 @@ func (e *Engine) recall(ctx context.Context, c *Call) (Outcome, bool) {
 		return Outcome{}, false
 	}
 	e.observe(ctx, Event{Kind: EventCacheHit, Route: c.Route.Name, ID: c.ID})
-	out := e.answered(ctx, c, decide(&rec, e.fingerprintFor(c, &rec), e.cfg.MaxRecoveryAttempts), &rec)
+	out := e.toOutcome(ctx, c, decide(&rec, e.fingerprintFor(c, &rec), e.cfg.MaxRecoveryAttempts), &rec)
 	out.Asked = true
 	return out, true
 }

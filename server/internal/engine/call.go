@@ -59,7 +59,7 @@ const (
 	Store   Disposition = iota + 1 // the answer is stored, and every further call gets it
 	Release                        // the run had no effect that counts: the next call runs
 	Fail                           // as the effect class says
-	again                          // the handler asked for another run
+	rerun                          // the handler asked for another run
 )
 
 // A Result is the result of one execution of the handler.
@@ -115,12 +115,12 @@ func (c *Call) claim(e *Engine) store.ClaimRequest {
 // not count attempts.
 const repeatAge = time.Second
 
-// repeats guesses whether the key has been claimed before: then the store is asked for
+// mayRepeat guesses whether the key has been claimed before: then the store is asked for
 // the record first. Only the claim decides. A wrong guess costs one statement more.
 //
 // A call marked as a first attempt counts as one for the length of a lease: a call can be young although the request
 // that it is made for is old. After that time an earlier process of the caller may have claimed the key.
-func (c *Call) repeats(lease time.Duration) bool {
+func (c *Call) mayRepeat(lease time.Duration) bool {
 	switch age := time.Since(c.FirstSent); {
 	case c.Inbound.Attempt > 1:
 		return true
@@ -133,9 +133,9 @@ func (c *Call) repeats(lease time.Duration) bool {
 	}
 }
 
-// owns reports whether an earlier request of this call, whose answer was lost,
+// isOwner reports whether an earlier request of this call, whose answer was lost,
 // made it the owner.
-func (c *Call) owns(rec *store.Record) bool {
+func (c *Call) isOwner(rec *store.Record) bool {
 	return rec.State == store.StateInProgress && rec.Token == c.Token
 }
 

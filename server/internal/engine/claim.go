@@ -78,7 +78,7 @@ func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 		req.Asynchronous = false // perhaps the server has crashed
 		f.record, f.mine, err = e.store.Claim(ctx, req)
 	}
-	f.mine = err == nil && (f.mine || c.owns(&f.record))
+	f.mine = err == nil && (f.mine || c.isOwner(&f.record))
 	return f, err
 }
 
@@ -86,7 +86,7 @@ func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 // may be there, and may not be durable yet: only a claim makes sure of it.
 func (e *Engine) read(ctx context.Context, c *Call) (finding, error) {
 	rec, err := e.store.Read(ctx, c.ID)
-	if err == nil && c.owns(&rec) {
+	if err == nil && c.isOwner(&rec) {
 		return e.claim(ctx, c)
 	}
 	return finding{record: rec}, err
@@ -110,7 +110,7 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 		rec, won, err = e.store.TakeOver(ctx, c.claim(e), from)
 	}
 	next.record = rec
-	next.mine = err == nil && (won || c.owns(&rec))
+	next.mine = err == nil && (won || c.isOwner(&rec))
 	if next.mine && f.record.State == store.StateInProgress {
 		e.observe(ctx, Event{Kind: EventTakeOver, Route: c.Route.Name, ID: c.ID})
 	}

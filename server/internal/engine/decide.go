@@ -25,7 +25,7 @@ type decision struct {
 	to     store.State
 }
 
-func refused(code wire.Code) decision { return decision{action: actionRefuse, code: code} }
+func refuseWith(code wire.Code) decision { return decision{action: actionRefuse, code: code} }
 
 // decide is the state machine from a request's side. It is pure: the record
 // has the store's clock in it.
@@ -35,28 +35,28 @@ func refused(code wire.Code) decision { return decision{action: actionRefuse, co
 func decide(rec *store.Record, fp store.Fingerprint, maxRecoveryAttempts int) decision {
 	switch {
 	case rec.State == store.StateCancelled:
-		return refused(wire.KeyCancelled)
+		return refuseWith(wire.KeyCancelled)
 	case rec.Fingerprint.Version != fp.Version:
-		return refused(wire.RecordUnreadable)
+		return refuseWith(wire.RecordUnreadable)
 	case subtle.ConstantTimeCompare(rec.Fingerprint.Sum[:], fp.Sum[:]) == 0:
-		return refused(wire.KeyReused)
+		return refuseWith(wire.KeyReused)
 	}
 	switch rec.State {
 	case store.StateCompleted:
 		if rec.Answer.Envelope == nil || !rec.Now.Before(rec.ReplayUntil) {
-			return refused(wire.ResponseGone)
+			return refuseWith(wire.ResponseGone)
 		}
 		return decision{action: actionReplay}
 	case store.StateReleased:
 		return decision{action: actionTakeOver}
 	case store.StateUnknown:
-		return refused(wire.OutcomeUnknown)
+		return refuseWith(wire.OutcomeUnknown)
 	case store.StateQuarantined:
-		return refused(wire.Poisoned)
+		return refuseWith(wire.Poisoned)
 	case store.StateInProgress:
 		return decideInProgress(rec, maxRecoveryAttempts)
 	default: // written by a later version
-		return refused(wire.RecordUnreadable)
+		return refuseWith(wire.RecordUnreadable)
 	}
 }
 

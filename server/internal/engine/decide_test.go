@@ -35,20 +35,20 @@ func TestDecide(t *testing.T) {
 		{"dead once less than too often", store.Record{State: store.StateInProgress, Effect: store.Keyed, RecoveryAttempts: 4}, takeOver},
 		{"dead too often", store.Record{State: store.StateInProgress, Effect: store.Keyed, RecoveryAttempts: 5}, decision{action: actionQuarantine, to: store.StateQuarantined}},
 		{"completed", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now.Add(1)}, replay},
-		{"completed, past retention", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now}, refused(wire.ResponseGone)},
-		{"completed, tombstone", store.Record{State: store.StateCompleted, ReplayUntil: now.Add(1)}, refused(wire.ResponseGone)},
+		{"completed, past retention", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now}, refuseWith(wire.ResponseGone)},
+		{"completed, tombstone", store.Record{State: store.StateCompleted, ReplayUntil: now.Add(1)}, refuseWith(wire.ResponseGone)},
 		{"released", store.Record{State: store.StateReleased, RecoveryAttempts: 9}, takeOver},
-		{"unknown", store.Record{State: store.StateUnknown}, refused(wire.OutcomeUnknown)},
-		{"quarantined", store.Record{State: store.StateQuarantined}, refused(wire.Poisoned)},
-		{"of a later version", store.Record{State: 99}, refused(wire.RecordUnreadable)},
+		{"unknown", store.Record{State: store.StateUnknown}, refuseWith(wire.OutcomeUnknown)},
+		{"quarantined", store.Record{State: store.StateQuarantined}, refuseWith(wire.Poisoned)},
+		{"of a later version", store.Record{State: 99}, refuseWith(wire.RecordUnreadable)},
 	} {
 		tt.rec.Now, tt.rec.Fingerprint = now, mine
 		require.Equal(t, tt.want, decide(&tt.rec, mine, 5), tt.name)
-		require.Equal(t, refused(wire.KeyReused), decide(&tt.rec, other, 5), "%s: mismatch", tt.name)
-		require.Equal(t, refused(wire.RecordUnreadable), decide(&tt.rec, newer, 5), "%s: other version", tt.name)
+		require.Equal(t, refuseWith(wire.KeyReused), decide(&tt.rec, other, 5), "%s: mismatch", tt.name)
+		require.Equal(t, refuseWith(wire.RecordUnreadable), decide(&tt.rec, newer, 5), "%s: other version", tt.name)
 	}
 	cancelled := store.Record{State: store.StateCancelled, Now: now}
-	require.Equal(t, refused(wire.KeyCancelled), decide(&cancelled, mine, 5))
+	require.Equal(t, refuseWith(wire.KeyCancelled), decide(&cancelled, mine, 5))
 }
 
 func TestRetryAfter(t *testing.T) {

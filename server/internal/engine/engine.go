@@ -85,16 +85,16 @@ func (p *waitBudget) start(e *Engine, m *member) bool {
 func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Outcome {
 	w := e.newWatch()
 	defer w.end()
-	for known := c.repeats(e.cfg.Lease); ; known = true {
+	for known := c.mayRepeat(e.cfg.Lease); ; known = true {
 		if ctx.Err() != nil { // nobody listens, and nothing was claimed
 			return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: context.Cause(ctx)}
 		}
-		m.asking()
+		m.beginAsk()
 		f, err := e.ask(ctx, c, known)
 		if errors.Is(err, store.ErrInProgress) {
 			m.contend()
 			if !p.start(e, m) || !w.pause(ctx, m, new(store.Record), p.left()) {
-				m.failed(err) // otherwise each follower would ask by itself, one after the other
+				m.setError(err) // otherwise each follower would ask by itself, one after the other
 				return StoreRefusal(err)
 			}
 			continue
@@ -102,20 +102,20 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 		if err != nil {
 			e.observeStoreError(ctx, c, err)
 			if !errors.Is(err, store.ErrExpired) { // that is about this request's own first-sent time
-				m.failed(err)
+				m.setError(err)
 			}
 			return StoreRefusal(err)
 		}
 		if f.mine {
 			return e.run(ctx, c, m, f)
 		}
-		m.found(f.record)
+		m.setRecord(f.record)
 		e.cache.put(&f.record)
-		if e.settledByReconciler(ctx, c, m, &f) {
+		if e.settleByReconciler(ctx, c, m, &f) {
 			continue
 		}
 		if f.action != actionWait {
-			return e.answered(ctx, c, f.decision, &f.record)
+			return e.toOutcome(ctx, c, f.decision, &f.record)
 		}
 		busy := e.busyRefusal(&f.record)
 		if !p.start(e, m) {
@@ -127,8 +127,8 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 	}
 }
 
-// answered is the outcome of a decision that needs no further step.
-func (e *Engine) answered(ctx context.Context, c *Call, d decision, rec *store.Record) Outcome {
+// toOutcome returns the outcome of a decision that needs no further step.
+func (e *Engine) toOutcome(ctx context.Context, c *Call, d decision, rec *store.Record) Outcome {
 	switch {
 	case d.action == actionReplay:
 	case d.code == wire.OutcomeUnknown && c.Route.Reconcile != nil: // not decided yet

@@ -80,8 +80,8 @@ func (e *Engine) observeStoreError(ctx context.Context, c *Call, err error) {
 	e.observe(ctx, Event{Kind: EventStoreError, Route: c.Route.Name, ID: c.ID, Err: err})
 }
 
-// panicked observes that a function of the service panicked or ended its goroutine, and that its run failed.
-func (r *run) panicked() {
+// observePanic observes that a function of the service panicked or ended its goroutine, and that its run failed.
+func (r *run) observePanic() {
 	r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
 	r.engine.observe(r.ctx, Event{Kind: EventFailed, Route: r.call.Route.Name, ID: r.owner.ID})
 }

@@ -60,7 +60,7 @@ func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) 
 		var expired <-chan time.Time
 		switch step {
 		case stepAnswer:
-			return e.answered(ctx, c, d, &v.record), true
+			return e.toOutcome(ctx, c, d, &v.record), true
 		case stepFail:
 			return StoreRefusal(v.err), true
 		case stepLead:
@@ -75,7 +75,7 @@ func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) 
 			expired = timer.C
 		case stepHold:
 			if v.phase == phaseIdle {
-				m.hurry()
+				m.askNow()
 			}
 		}
 		select {

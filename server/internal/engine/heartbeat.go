@@ -162,7 +162,7 @@ func (h *heartbeat) endOverdue() {
 
 // renewTier renews the leases of a tier, and schedules the next calls.
 func (h *heartbeat) renewTier(tier int) {
-	owners, at, ok := h.due(tier)
+	owners, at, ok := h.takeDue(tier)
 	if !ok {
 		return
 	}
@@ -201,12 +201,12 @@ func (h *heartbeat) renew(owners []store.Owner) (store.Renewal, error) {
 	return h.engine.store.Renew(ctx, owners, lease)
 }
 
-// due returns the owners of a tier whose leases are to be renewed, and the time at which this call was due. It returns
+// takeDue returns the owners of a tier whose leases are to be renewed, and the time at which this call was due. It returns
 // false if it is not due. Else the caller calls h.calls.Done.
 //
 // A run that was claimed a moment ago waits for the next call. Most runs end
 // before that, and are never renewed.
-func (h *heartbeat) due(tier int) (owners []store.Owner, at time.Time, ok bool) {
+func (h *heartbeat) takeDue(tier int) (owners []store.Owner, at time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := &h.next[tier]
@@ -228,27 +228,27 @@ func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Ti
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range owners {
-		if r, ok := h.owned(o); ok {
+		if r, ok := h.runOf(o); ok {
 			r.lease.tier = late
 		}
 	}
 	for _, o := range got.Renewed {
-		if r, ok := h.owned(o); ok {
+		if r, ok := h.runOf(o); ok {
 			r.lease.tier, r.lease.since = punctual, asked // the alarm looks at it when it goes off
 			r.durable.Store(true)                         // the renewal is, and it came after the claim
 		}
 	}
 	for _, o := range got.Lost {
-		if r, ok := h.owned(o); ok {
+		if r, ok := h.runOf(o); ok {
 			r.lease.tier, r.lease.lost = punctual, true
 			r.lose()
 		}
 	}
 }
 
-// owned returns the run of an owner, unless it was settled meanwhile. The caller
+// runOf returns the run of an owner, unless it was settled meanwhile. The caller
 // holds mu.
-func (h *heartbeat) owned(o store.Owner) (*run, bool) {
+func (h *heartbeat) runOf(o store.Owner) (*run, bool) {
 	r, ok := h.runs[o.Token]
 	return r, ok && r.owner == o
 }

@@ -30,7 +30,7 @@ func (r *run) settleWithHooks(hooks []func(context.Context) error, s store.Settl
 	returned := false
 	defer func() {
 		if !returned { // a hook panicked
-			r.panicked()
+			r.observePanic()
 			r.release(true)
 		}
 	}()
@@ -88,10 +88,10 @@ func hookFailure(err, failure error) error {
 	return failure
 }
 
-// hooksFailed settles a run whose hooks failed. Their rows are rolled back, and the
+// settleHookError settles a run whose hooks failed. Their rows are rolled back, and the
 // effects of the handler stay: the next call runs it again. If the store refused the rows
 // it would refuse them again, and no retry can help.
-func (r *run) hooksFailed(failed *hookError) Outcome {
+func (r *run) settleHookError(failed *hookError) Outcome {
 	r.release(true)
 	if errors.Is(failed, store.ErrConflict) {
 		return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: failed}

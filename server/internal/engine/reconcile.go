@@ -49,7 +49,7 @@ func (r *reconcilers) get(name string) Reconcile {
 	return r.byName[name]
 }
 
-func (r *reconcilers) none() bool {
+func (r *reconcilers) isEmpty() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.byName) == 0
@@ -76,7 +76,7 @@ func (e *Engine) AddReconciler(route string, ask Reconcile) bool {
 // Reconcile asks the routes about the opaque runs that died or failed and are due. Package
 // server says more.
 func (e *Engine) Reconcile(ctx context.Context) (int, error) {
-	if e.reconcilers.none() {
+	if e.reconcilers.isEmpty() {
 		return 0, nil
 	}
 	page, err := e.reconcilable(ctx)
@@ -172,7 +172,7 @@ func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile
 	}
 	shown := *rec
 	shown.Memo, shown.Answer = memo, store.Answer{}
-	found, err := e.decided(ctx, ask, shown)
+	found, err := e.callReconcile(ctx, ask, shown)
 	if err != nil || found.To == 0 {
 		return false, err
 	}
@@ -181,9 +181,9 @@ func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile
 	return resolved && err == nil, err // not resolved: a person was faster
 }
 
-// decided calls the route's Reconcile. Its panic is an error: a panic must end neither
+// callReconcile calls the route's Reconcile. Its panic is an error: a panic must end neither
 // the request nor the sweep that asks.
-func (e *Engine) decided(ctx context.Context, ask Reconcile, rec store.Record) (found Resolution, err error) {
+func (e *Engine) callReconcile(ctx context.Context, ask Reconcile, rec store.Record) (found Resolution, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.HandlerTimeout, ErrHandlerTimeout)
 	defer cancel()
 	defer func() {
@@ -195,9 +195,9 @@ func (e *Engine) decided(ctx context.Context, ask Reconcile, rec store.Record) (
 	return ask(ctx, rec)
 }
 
-// settledByReconciler asks the route of a call about its unknown key. It
+// settleByReconciler asks the route of a call about its unknown key. It
 // reports whether the engine must ask the store again.
-func (e *Engine) settledByReconciler(ctx context.Context, c *Call, m *member, f *finding) bool {
+func (e *Engine) settleByReconciler(ctx context.Context, c *Call, m *member, f *finding) bool {
 	if c.Route.Reconcile == nil || f.code != wire.OutcomeUnknown {
 		return false
 	}
@@ -211,7 +211,7 @@ func (e *Engine) settledByReconciler(ctx context.Context, c *Call, m *member, f 
 	}
 	if !resolved {
 		f.record.LeaseUntil = rec.LeaseUntil // when the route is asked next: the callers are told
-		m.found(f.record)
+		m.setRecord(f.record)
 	}
 	return resolved
 }

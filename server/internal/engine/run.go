@@ -50,12 +50,12 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 		r.release(false)
 		return e.closingRefusal()
 	}
-	m.running(f.record)
+	m.beginRun(f.record)
 	var out Outcome
 	if c.Route.Effect == store.Transactional {
 		out = r.transact()
 	} else {
-		out = r.direct()
+		out = r.runDirect()
 	}
 	r.observeFailure(out)
 	return out
@@ -87,29 +87,29 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	}
 }
 
-// detached returns a ctx for settling: neither the client nor the handler's
+// newSettleContext returns a ctx for settling: neither the client nor the handler's
 // deadline ends it.
-func (r *run) detached(timeout time.Duration) (context.Context, context.CancelFunc) {
+func (r *run) newSettleContext(timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.beyond, timeout)
 }
 
-// direct runs a Keyed or Opaque call.
-func (r *run) direct() Outcome {
+// runDirect runs a Keyed or Opaque call.
+func (r *run) runDirect() Outcome {
 	a := &Attempt{run: r}
 	res := a.work(r.ctx, func() {
-		r.panicked()
+		r.observePanic()
 		r.fail()
 	})
 	switch a.disposition(res) {
 	case Release:
 		r.release(false)
-		return a.served(res, true)
-	case again:
+		return a.outcomeOf(res, true)
+	case rerun:
 		r.release(true)
-		return a.served(res, true)
+		return a.outcomeOf(res, true)
 	case Fail:
 		r.fail()
-		return a.served(res, r.call.Route.Effect != store.Opaque || r.call.Route.Reconcile != nil)
+		return a.outcomeOf(res, r.call.Route.Effect != store.Opaque || r.call.Route.Reconcile != nil)
 	default:
 		return r.complete(a, res)
 	}
@@ -128,19 +128,19 @@ func (r *run) lose() {
 // isLost reports whether the run was told that it lost its lease.
 func (r *run) isLost() bool { return errors.Is(context.Cause(r.ctx), store.ErrLeaseLost) }
 
-func leaseLost() Outcome {
+func leaseLostRefusal() Outcome {
 	return Outcome{Code: wire.LeaseLost, RetryAfter: time.Second, Err: store.ErrLeaseLost}
 }
 
-// served is the outcome of an attempt whose answer is not stored.
-func (a *Attempt) served(res Result, again bool) Outcome {
+// outcomeOf returns the outcome of an attempt whose answer is not stored.
+func (a *Attempt) outcomeOf(res Result, again bool) Outcome {
 	switch {
 	case a.refusal != "":
 		return Outcome{Code: a.refusal, RetryAfter: time.Second, Err: a.cause}
 	case res.Unfit, res.Dropped:
 		return Outcome{Code: wire.NotStorable}
 	case a.run.taken, again && a.run.isLost():
-		return leaseLost()
+		return leaseLostRefusal()
 	default:
 		return Outcome{Ran: true, Again: again && !a.how.NotRetryable, Failed: a.disposition(res) == Fail}
 	}
@@ -150,7 +150,7 @@ func (a *Attempt) served(res Result, again bool) Outcome {
 // hooks.
 func (r *run) complete(a *Attempt, res Result) Outcome {
 	s := r.completion(a, res)
-	out := r.completed(s, r.finish(a, s))
+	out := r.concludeCompletion(s, r.finish(a, s))
 	if out.Ran && res.Dropped {
 		return Outcome{Code: wire.ResponseGone} // completed, but its answer was too large to keep in memory
 	}
@@ -160,7 +160,7 @@ func (r *run) complete(a *Attempt, res Result) Outcome {
 // finish stores the completion s of a Keyed or Opaque attempt.
 func (r *run) finish(a *Attempt, s store.Settlement) error {
 	if a.hasUndone(s.Answer) {
-		err := r.insist(func(ctx context.Context) error { return a.undone(ctx, r.engine.store) })
+		err := r.insist(func(ctx context.Context) error { return a.writeTombstone(ctx, r.engine.store) })
 		if err != nil {
 			return err
 		}
@@ -183,10 +183,10 @@ func (r *run) completion(a *Attempt, res Result) store.Settlement {
 	}
 }
 
-// completed is the outcome of a completion that the store answered with err.
-func (r *run) completed(s store.Settlement, err error) Outcome {
+// concludeCompletion ends a run whose completion the store answered with err, and returns its outcome.
+func (r *run) concludeCompletion(s store.Settlement, err error) Outcome {
 	if err == nil {
-		r.recorded(s.Answer)
+		r.publishCompletion(s.Answer)
 		return Outcome{Ran: true}
 	}
 	var failed *hookError
@@ -195,7 +195,7 @@ func (r *run) completed(s store.Settlement, err error) Outcome {
 		r.lose()
 		return Outcome{Code: wire.LeaseLost, RetryAfter: time.Second, Err: err}
 	case errors.As(err, &failed):
-		return r.hooksFailed(failed)
+		return r.settleHookError(failed)
 	default:
 		// The work is done and its record is not. The claim stays: releasing
 		// it would invite a second run.
@@ -203,15 +203,15 @@ func (r *run) completed(s store.Settlement, err error) Outcome {
 	}
 }
 
-// recorded tells the followers and the observer that the run is recorded.
-func (r *run) recorded(a store.Answer) {
+// publishCompletion tells the followers and the observer that the run is recorded.
+func (r *run) publishCompletion(a store.Answer) {
 	r.durable.Store(true) // the completion is, and it came after the claim
 	rec := r.record
 	elapsed := time.Since(r.asked)
 	rec.State, rec.Answer = store.StateCompleted, a
 	rec.Now = rec.Now.Add(elapsed)
 	rec.ReplayUntil = rec.Now.Add(r.engine.cfg.ReplayFor)
-	r.member.found(rec)
+	r.member.setRecord(rec)
 	r.engine.cache.put(&rec)
 	if !r.call.Forward.IsZero() {
 		r.engine.cache.drop(r.call.ForwardID) // it may have been undone
@@ -261,10 +261,10 @@ func (r *run) settle(s store.Settlement) error {
 // insist repeats try until it succeeds, until its error is an answer, or until
 // the settle timeout.
 func (r *run) insist(try func(context.Context) error) error {
-	r.member.settling()
+	r.member.beginSettle()
 	end := time.Now().Add(r.engine.cfg.SettleTimeout)
 	for wait := pollFirst; ; wait = min(2*wait, pollLast) {
-		once, stop := r.detached(min(time.Until(end), r.engine.cfg.StoreTimeout))
+		once, stop := r.newSettleContext(min(time.Until(end), r.engine.cfg.StoreTimeout))
 		err := try(once)
 		stop()
 		if err == nil {

@@ -42,7 +42,7 @@ type group struct {
 	started    time.Time // of the run
 	waiting    int
 	changed    chan struct{} // closed at the next change; nil if nobody waits for it
-	hurry      chan struct{} // a follower cannot use record: it is older than the follower; nil until somebody needs it
+	askNow     chan struct{} // a follower cannot use record: it is older than the follower; nil until somebody needs it
 }
 
 // A member is one request's place in a group.
@@ -122,8 +122,8 @@ func (m *member) lead() bool {
 	return m.leads
 }
 
-// asking tells that the leader goes to the store.
-func (m *member) asking() {
+// beginAsk tells the group that the leader goes to the store.
+func (m *member) beginAsk() {
 	m.update(func(g *group) bool {
 		g.asks++
 		g.phase = phaseAsking
@@ -131,10 +131,10 @@ func (m *member) asking() {
 	})
 }
 
-// found gives the group the store's record. The record comes from an ask that
+// setRecord gives the group the store's record. The record comes from an ask that
 // did not make the leader the owner, or from the completion of the leader's
 // run.
-func (m *member) found(rec store.Record) {
+func (m *member) setRecord(rec store.Record) {
 	m.update(func(g *group) bool {
 		g.phase, g.record, g.seen = phaseIdle, rec, g.asks
 		g.failed, g.err = 0, nil
@@ -145,10 +145,10 @@ func (m *member) found(rec store.Record) {
 	})
 }
 
-// failed tells that the store returned an error. It is also the error of every
+// setError tells the group that the store returned an error. It is also the error of every
 // follower that came before the leader asked. If the followers asked one after
 // the other, each would wait for the store's timeout.
-func (m *member) failed(err error) {
+func (m *member) setError(err error) {
 	m.update(func(g *group) bool {
 		g.phase, g.failed, g.err = phaseIdle, g.asks, err
 		return true
@@ -163,8 +163,8 @@ func (m *member) contend() {
 	})
 }
 
-// running tells that the leader owns the key, as rec says.
-func (m *member) running(rec store.Record) {
+// beginRun tells the group that the leader owns the key, as rec says.
+func (m *member) beginRun(rec store.Record) {
 	m.update(func(g *group) bool {
 		m.stopWaiting(g)
 		g.phase, g.record, g.started = phaseRunning, rec, time.Now()
@@ -173,29 +173,29 @@ func (m *member) running(rec store.Record) {
 	})
 }
 
-// settling tells that the outcome may be visible from now on.
-func (m *member) settling() {
+// beginSettle tells the group that the outcome may be visible from now on.
+func (m *member) beginSettle() {
 	m.update(func(g *group) bool {
 		g.phase = phaseSettling
 		return false
 	})
 }
 
-// hurry asks the leader to look again at once.
-func (m *member) hurry() {
+// askNow has the leader ask the store again at once.
+func (m *member) askNow() {
 	select {
-	case m.hurries() <- struct{}{}:
+	case m.askRequests() <- struct{}{}:
 	default:
 	}
 }
 
-// hurries is where the followers' requests to look again arrive.
-func (m *member) hurries() (requests chan struct{}) {
+// askRequests returns the channel of the followers' requests to ask the store again.
+func (m *member) askRequests() (requests chan struct{}) {
 	m.update(func(g *group) bool {
-		if g.hurry == nil {
-			g.hurry = make(chan struct{}, 1)
+		if g.askNow == nil {
+			g.askNow = make(chan struct{}, 1)
 		}
-		requests = g.hurry
+		requests = g.askNow
 		return false
 	})
 	return requests

@@ -22,7 +22,7 @@ const (
 // and once after a loss of the transaction.
 func (r *run) transact() Outcome {
 	for conflicts, losses := 0, 0; ; {
-		out, failure := r.transaction()
+		out, failure := r.attemptTransaction()
 		switch {
 		case failure == nil:
 			return out
@@ -49,10 +49,10 @@ func conflictPause(n int) time.Duration {
 	return most/2 + rand.N(most/2)
 }
 
-// transaction is one attempt in one transaction. If the attempt may be repeated, it returns a failure,
+// attemptTransaction makes one attempt in one transaction. If the attempt may be repeated, it returns a failure,
 // [store.ErrConflict] or [store.ErrTxLost]. Then nothing is settled, and the outcome is the answer if the attempt is
 // not repeated.
-func (r *run) transaction() (out Outcome, failure error) {
+func (r *run) attemptTransaction() (out Outcome, failure error) {
 	tx, err := r.engine.txStore.Begin(r.ctx)
 	if err != nil {
 		r.release(false)
@@ -62,7 +62,7 @@ func (r *run) transaction() (out Outcome, failure error) {
 	a := &Attempt{run: r, tx: tx}
 	defer a.discard()
 	res := a.work(tx.NewContext(r.ctx), func() {
-		r.panicked()
+		r.observePanic()
 		a.discard()
 		r.release(false)
 	})
@@ -75,13 +75,13 @@ func (r *run) transaction() (out Outcome, failure error) {
 		return r.unavailable(failure), failure
 	case failure != nil:
 		a.discard()
-		return a.failed(res, failure), nil
+		return a.settleFailed(res, failure), nil
 	case a.disposition(res) == Store:
 		return r.commit(a, res)
 	default:
 		a.discard()
 		r.release(false)
-		return a.served(res, true), nil
+		return a.outcomeOf(res, true), nil
 	}
 }
 
@@ -91,25 +91,25 @@ func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
 	s := r.completion(a, res)
 	if a.how.Rollback {
 		a.discard()
-		return r.completed(s, r.settle(s)), nil
+		return r.concludeCompletion(s, r.settle(s)), nil
 	}
-	r.member.settling()
-	ctx, cancel := r.detached(r.engine.cfg.SettleTimeout)
+	r.member.beginSettle()
+	ctx, cancel := r.newSettleContext(r.engine.cfg.SettleTimeout)
 	defer cancel()
 	if a.hasUndone(s.Answer) {
-		if err := a.undone(ctx, a.tx); err != nil {
-			return r.notCommitted(a, s, err)
+		if err := a.writeTombstone(ctx, a.tx); err != nil {
+			return r.handleCommitError(a, s, err)
 		}
 	}
 	if err := a.tx.Settle(ctx, r.owner, s); err != nil {
-		return r.notCommitted(a, s, err)
+		return r.handleCommitError(a, s, err)
 	}
 	a.committed = true
-	return r.completed(s, nil), nil
+	return r.concludeCompletion(s, nil), nil
 }
 
-// notCommitted handles the error of a commit.
-func (r *run) notCommitted(a *Attempt, s store.Settlement, err error) (out Outcome, failure error) {
+// handleCommitError handles the error of a commit.
+func (r *run) handleCommitError(a *Attempt, s store.Settlement, err error) (out Outcome, failure error) {
 	var refused *store.TxError
 	switch {
 	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrTxLost):
@@ -121,13 +121,13 @@ func (r *run) notCommitted(a *Attempt, s store.Settlement, err error) (out Outco
 		r.engine.observeStoreError(r.ctx, r.call, err)
 	case errors.As(err, &refused):
 		a.discard()
-		return r.refusedCommit(refused), nil
+		return r.settleRefusedCommit(refused), nil
 	default: // nothing changed
 		r.engine.observeStoreError(r.ctx, r.call, err)
 		a.discard()
 		r.release(false)
 	}
-	return r.completed(s, err), nil
+	return r.concludeCompletion(s, err), nil
 }
 
 // discard rolls the attempt's transaction back, unless it was committed.
@@ -135,7 +135,7 @@ func (a *Attempt) discard() {
 	if a.committed {
 		return
 	}
-	ctx, cancel := a.run.detached(a.run.engine.cfg.StoreTimeout)
+	ctx, cancel := a.run.newSettleContext(a.run.engine.cfg.StoreTimeout)
 	defer cancel()
 	if err := a.tx.Rollback(ctx); err != nil { // the database forgets it by itself
 		a.run.engine.observeStoreError(a.run.ctx, a.run.call, err)
@@ -153,7 +153,7 @@ func (r *run) conflictOutcome(res Result) Outcome {
 // unavailable is the outcome of a run that the store left without a transaction.
 func (r *run) unavailable(err error) Outcome {
 	if r.isLost() {
-		return leaseLost()
+		return leaseLostRefusal()
 	}
 	return StoreRefusal(err)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// failed settles an attempt whose transaction cannot be committed, and was rolled back. After a refused statement an
+// settleFailed settles an attempt whose transaction cannot be committed, and was rolled back. After a refused statement an
 // answer of 4xx is still true: it promises no rows. Every other answer that would be stored promises rows that are
 // rolled back.
-func (a *Attempt) failed(res Result, failure error) Outcome {
+func (a *Attempt) settleFailed(res Result, failure error) Outcome {
 	r := a.run
 	var refused *store.TxError
 	switch {
 	case errors.As(failure, &refused):
 	case a.refusal != "": // of the Barrier, which failed first
 		r.release(false)
-		return a.served(res, true)
+		return a.outcomeOf(res, true)
 	default:
 		r.engine.observeStoreError(r.ctx, r.call, failure)
 		r.release(false)
@@ -28,30 +28,30 @@ func (a *Attempt) failed(res Result, failure error) Outcome {
 	}
 	if a.disposition(res) != Store {
 		r.release(refused.Ended)
-		return a.served(res, true)
+		return a.outcomeOf(res, true)
 	}
 	promises := res.Answer.Status < leastRefusal && !a.how.Rollback
 	if refused.Ended || promises {
-		return r.transactionFailed(refused)
+		return r.settleTransactionError(refused)
 	}
 	s := r.completion(a, res)
-	return r.completed(s, r.settle(s))
+	return r.concludeCompletion(s, r.settle(s))
 }
 
-// refusedCommit settles a run whose COMMIT the store refused.
-func (r *run) refusedCommit(refused *store.TxError) Outcome {
+// settleRefusedCommit settles a run whose COMMIT the store refused.
+func (r *run) settleRefusedCommit(refused *store.TxError) Outcome {
 	if !refused.Commit || !isViolation(refused) || r.call.OnCommitError == nil {
-		return r.transactionFailed(refused)
+		return r.settleTransactionError(refused)
 	}
 	res, err := r.amend(refused)
 	if err != nil {
 		r.engine.cfg.Log(r.ctx, Line{
 			Level: slog.LevelError, Message: "OnCommitError failed", Route: r.call.Route.Name, ID: r.owner.ID, Err: err,
 		})
-		return r.transactionFailed(refused)
+		return r.settleTransactionError(refused)
 	}
 	s := r.completion(&Attempt{run: r}, res) // the handler's options for its own answer do not count for this answer
-	return r.completed(s, r.settle(s))
+	return r.concludeCompletion(s, r.settle(s))
 }
 
 // leastRefusal is the least status of an answer that denies an effect.
@@ -64,7 +64,7 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			r.panicked()
+			r.observePanic()
 			r.release(false)
 		}
 	}()
@@ -78,8 +78,8 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 	return res, err
 }
 
-// transactionFailed releases the key, and logs for a person what to correct.
-func (r *run) transactionFailed(refused *store.TxError) Outcome {
+// settleTransactionError releases the key, and logs for a person what to correct.
+func (r *run) settleTransactionError(refused *store.TxError) Outcome {
 	r.release(refused.Ended)
 	r.engine.cfg.Log(r.ctx, Line{
 		Level: slog.LevelError, Message: "transaction failed under an answer of success: the answer was dropped",

@@ -45,7 +45,7 @@ func (w *watch) pause(ctx context.Context, m *member, rec *store.Record, most ti
 		return true
 	case <-timer.C:
 		return true
-	case <-m.hurries():
+	case <-m.askRequests():
 		return true
 	case <-w.engine.drain.closing:
 		return false

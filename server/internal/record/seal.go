@@ -68,7 +68,7 @@ func memoSeal(id store.ID, token store.Token) seal {
 	return seal{sealedMemo, store.Owner{ID: id, Token: token}, 0}
 }
 
-func (s seal) associated() []byte {
+func (s seal) associatedData() []byte {
 	b := make([]byte, 0, 64)
 	b = append(b, "fanonce/sealed/v1"...)
 	b = append(b, s.kind)
@@ -83,7 +83,7 @@ func (s *Sealer) seal(to seal, plain []byte) ([]byte, error) {
 	if s.Codec == nil {
 		return plain, nil
 	}
-	sealed, err := safely(s.Codec.Seal, plain, to.associated())
+	sealed, err := safely(s.Codec.Seal, plain, to.associatedData())
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *Sealer) open(to seal, stored []byte) ([]byte, error) {
 	case !sealed:
 		return s.openPlain(stored)
 	}
-	return safely(s.Codec.Open, stored[1:], to.associated())
+	return safely(s.Codec.Open, stored[1:], to.associatedData())
 }
 
 // openPlain opens what was stored in plain text, although there is a codec.
