@@ -17,28 +17,28 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 		return store.Record{}, false, err
 	}
 	if r, ok := s.find(req.ID); ok {
-		return r, repeated(r, req), nil
+		return r, isRepeated(r, req), nil
 	}
-	if err := s.undecided(ctx, req.ID); err != nil {
+	if err := s.acquireUndecided(ctx, req.ID); err != nil {
 		return store.Record{}, false, err
 	}
 	defer s.mu.Unlock()
 	now := s.clock()
 	if r, ok := s.records[req.ID]; ok {
-		return shown(r, now), repeated(r, req), nil
+		return show(r, now), isRepeated(r, req), nil
 	}
-	if tooOld(req.FirstSent, req.Window, now) {
+	if isTooOld(req.FirstSent, req.Window, now) {
 		return store.Record{}, false, store.ErrExpired
 	}
-	r := claimed(s.kept(req), now)
+	r := newRecord(s.trimClaim(req), now)
 	s.put(r)
-	return shown(r, now), true, nil
+	return show(r, now), true, nil
 }
 
-// repeated reports that req is the claim of r's owner: the answer to that claim
+// isRepeated reports that req is the claim of r's owner: the answer to that claim
 // was lost.
-func repeated(r store.Record, req store.ClaimRequest) bool {
-	return owns(r, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence})
+func isRepeated(r store.Record, req store.ClaimRequest) bool {
+	return isOwner(r, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence})
 }
 
 // TakeOver implements [store.Store]. It waits as Claim does.
@@ -46,7 +46,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if err := checkClaim(req); err != nil {
 		return store.Record{}, false, err
 	}
-	if err := s.undecided(ctx, req.ID); err != nil {
+	if err := s.acquireUndecided(ctx, req.ID); err != nil {
 		return store.Record{}, false, err
 	}
 	defer s.mu.Unlock()
@@ -55,15 +55,15 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if !ok {
 		return store.Record{}, false, store.ErrNotFound
 	}
-	if r.Fence != from || r.State != store.StateReleased && !dead(r, now) {
-		return shown(r, now), false, nil
+	if r.Fence != from || r.State != store.StateReleased && !isDead(r, now) {
+		return show(r, now), false, nil
 	}
-	if tooOld(r.FirstSent, req.Window, now) {
+	if isTooOld(r.FirstSent, req.Window, now) {
 		return store.Record{}, false, store.ErrExpired
 	}
-	r = takenOver(r, s.kept(req), now)
+	r = toTakenOver(r, s.trimClaim(req), now)
 	s.put(r)
-	return shown(r, now), true, nil
+	return show(r, now), true, nil
 }
 
 // Quarantine implements [store.Store]. It waits as Claim does.
@@ -71,15 +71,15 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 	if err := checkQuarantine(req.To); err != nil {
 		return store.Record{}, false, err
 	}
-	if err := s.undecided(ctx, req.ID); err != nil {
+	if err := s.acquireUndecided(ctx, req.ID); err != nil {
 		return store.Record{}, false, err
 	}
 	defer s.mu.Unlock()
 	return s.moveRecord(req.ID, func(r store.Record, now time.Time) (store.Record, bool) {
-		if r.Fence != req.From || !dead(r, now) {
+		if r.Fence != req.From || !isDead(r, now) {
 			return r, false
 		}
-		r = quarantined(r, req, now)
+		r = toQuarantined(r, req, now)
 		s.put(r)
 		return r, true
 	})

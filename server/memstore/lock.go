@@ -17,14 +17,14 @@ func (s *Store) acquire(ctx context.Context, t *tx, ids ...store.ID) error {
 	return s.acquireWithin(ctx, s.lockTimeout, t, ids...)
 }
 
-// undecided is acquire for the first operation of a request. It does not wait long, and its error says that a
+// acquireUndecided is acquire for the first operation of a request. It does not wait long, and its error says that a
 // transaction is deciding about the key.
-func (s *Store) undecided(ctx context.Context, id store.ID) error {
-	return beingDecided(s.acquireWithin(ctx, min(s.lockTimeout, store.MaxLockWait), nil, id))
+func (s *Store) acquireUndecided(ctx context.Context, id store.ID) error {
+	return toInProgress(s.acquireWithin(ctx, min(s.lockTimeout, store.MaxLockWait), nil, id))
 }
 
-// beingDecided adds to the error of a lock that another transaction is deciding about the key.
-func beingDecided(err error) error {
+// toInProgress adds to the error of a lock that another transaction is deciding about the key.
+func toInProgress(err error) error {
 	if errors.Is(err, ErrLocked) {
 		err = fmt.Errorf("%w: %w", store.ErrInProgress, err)
 	}
@@ -60,7 +60,7 @@ func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []
 	defer timeout.Stop()
 	for holder := s.holder(t, ids); holder != nil; holder = s.holder(t, ids) {
 		if t != nil {
-			if holder.waitsFor(t) {
+			if holder.isWaitingFor(t) {
 				t.fail(store.ErrConflict)
 				return fmt.Errorf("memstore: deadlock between transactions: %w", store.ErrConflict)
 			}
@@ -111,10 +111,10 @@ func (s *Store) await(ctx context.Context, holder *tx, timeout <-chan time.Time)
 	}
 }
 
-// waitsFor reports that t waits for other, directly or through others. A
+// isWaitingFor reports that t waits for other, directly or through others. A
 // transaction waits for at most one other, and a wait that would close a circle
 // is refused. So the walk ends.
-func (t *tx) waitsFor(other *tx) bool {
+func (t *tx) isWaitingFor(other *tx) bool {
 	for ; t != nil; t = t.waiting {
 		if t == other {
 			return true

@@ -33,15 +33,15 @@ func (s *Store) list(ctx context.Context, req store.ListRequest) ([]store.Record
 	now := s.clock()
 	var found []store.Record
 	for _, r := range s.records {
-		if listed(r, req, s.dead[r.ID], now) {
-			found = append(found, shown(r, now))
+		if isListed(r, req, s.dead[r.ID], now) {
+			found = append(found, show(r, now))
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Record) int { return compare(cursor(a), cursor(b)) })
+	slices.SortFunc(found, func(a, b store.Record) int { return compare(cursorOf(a), cursorOf(b)) })
 	return found[:min(len(found), req.Limit)], nil
 }
 
-func listed(r store.Record, req store.ListRequest, deadLetter bool, now time.Time) bool {
+func isListed(r store.Record, req store.ListRequest, deadLetter bool, now time.Time) bool {
 	states, children := req.States, req.Parent != store.ID{}
 	switch {
 	case req.DeadLetters && !deadLetter:
@@ -56,11 +56,11 @@ func listed(r store.Record, req store.ListRequest, deadLetter bool, now time.Tim
 		(!children || r.Parent == req.Parent) &&
 		(req.Effect == 0 || req.Effect == r.Effect) &&
 		(req.Route == "" || req.Route == r.Route) &&
-		(r.State != store.StateInProgress || dead(r, now) || long) &&
-		compare(cursor(r), req.After) > 0
+		(r.State != store.StateInProgress || isDead(r, now) || long) &&
+		compare(cursorOf(r), req.After) > 0
 }
 
-func cursor(r store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
+func cursorOf(r store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
 
 func compare(a, b store.Cursor) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
@@ -72,11 +72,11 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 		return store.Record{}, false, err
 	}
 	return s.operate(ctx, req.ID, func(r store.Record, now time.Time) (store.Record, bool) {
-		if r.Fence != req.From || !resolvable(r, now) {
+		if r.Fence != req.From || !isResolvable(r, now) {
 			return r, r.Token == req.Token && r.Fence == req.From+1 // done before, and its answer was lost
 		}
 		from := r.State
-		r = resolved(r, req, now)
+		r = toResolved(r, req, now)
 		s.put(r)
 		s.log(store.AuditEntry{At: now, ID: r.ID, Audit: req.By, From: from, To: r.State, Fence: r.Fence})
 		return r, true
@@ -86,7 +86,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 // Forget implements [store.OperatorStore].
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
 	return s.operate(ctx, id, func(r store.Record, now time.Time) (store.Record, bool) {
-		if r.Fence != from || (r.State == store.StateInProgress && !dead(r, now)) {
+		if r.Fence != from || (r.State == store.StateInProgress && !isDead(r, now)) {
 			return r, false
 		}
 		s.remove(id)
@@ -131,7 +131,7 @@ func (s *Store) moveRecord(id store.ID, move func(store.Record, time.Time) (r st
 	}
 	now := s.clock()
 	r, ok = move(r, now)
-	return shown(r, now), ok, nil
+	return show(r, now), ok, nil
 }
 
 // log adds a line to the audit log. s.mu is held.

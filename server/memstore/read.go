@@ -28,7 +28,7 @@ func (s *Store) find(id store.ID) (store.Record, bool) {
 	if !ok {
 		return store.Record{}, false
 	}
-	return shown(r, s.clock()), true
+	return show(r, s.clock()), true
 }
 
 // Sweep implements [store.Store]. It skips records that a transaction holds. It
@@ -46,10 +46,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	for id, r := range s.records {
 		switch {
 		case s.locks[id] != nil:
-		case swept < limit && sweepable(r, now):
+		case swept < limit && isSweepable(r, now):
 			s.remove(id)
 			swept++
-		case dropped < limit && stale(r, now):
+		case dropped < limit && isStale(r, now):
 			r.Answer.Envelope = nil
 			s.put(r)
 			dropped++

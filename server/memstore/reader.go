@@ -47,16 +47,16 @@ func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Re
 	from, to := req.Window(now)
 	var found []store.Record
 	for _, r := range s.youngestFirst() {
-		if len(found) < req.Limit && browsed(r, req, from, to) {
-			found = append(found, shown(r, now).Public())
+		if len(found) < req.Limit && isBrowsed(r, req, from, to) {
+			found = append(found, show(r, now).Public())
 		}
 	}
 	return found, nil
 }
 
-func browsed(r store.Record, req store.BrowseRequest, from, to time.Time) bool {
+func isBrowsed(r store.Record, req store.BrowseRequest, from, to time.Time) bool {
 	return !r.CreatedAt.Before(from) && (to.IsZero() || r.CreatedAt.Before(to)) &&
-		(req.Before.CreatedAt.IsZero() || compare(cursor(r), req.Before) < 0) &&
+		(req.Before.CreatedAt.IsZero() || compare(cursorOf(r), req.Before) < 0) &&
 		(len(req.States) == 0 || slices.Contains(req.States, r.State)) &&
 		(req.Effect == 0 || req.Effect == r.Effect) &&
 		(req.Route == "" || req.Route == r.Route)
@@ -68,7 +68,7 @@ func (s *Store) youngestFirst() []store.Record {
 	for _, r := range s.records {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b store.Record) int { return compare(cursor(b), cursor(a)) })
+	slices.SortFunc(all, func(a, b store.Record) int { return compare(cursorOf(b), cursorOf(a)) })
 	return all
 }
 
@@ -109,7 +109,7 @@ func (r reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	now, all := s.clock(), s.youngestFirst()
 	e := store.Estimate{Records: int64(len(all)), Young: min(len(all), store.MaxYoung), ByState: make(map[store.State]int)}
 	for i, r := range all {
-		if sweepable(r, now) {
+		if isSweepable(r, now) {
 			e.SweepLag = max(e.SweepLag, now.Sub(sweepableSince(r)))
 		}
 		if i >= e.Young {

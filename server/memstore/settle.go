@@ -25,10 +25,10 @@ func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Dura
 		switch r, ok := s.records[o.ID]; {
 		case s.locks[o.ID] != nil:
 			err = ErrLocked
-		case !ok || !owns(r, o):
+		case !ok || !isOwner(r, o):
 			got.Lost = append(got.Lost, o)
 		default:
-			s.put(renewed(r, lease, now))
+			s.put(extendLease(r, lease, now))
 			got.Renewed = append(got.Renewed, o)
 		}
 	}
@@ -66,8 +66,8 @@ func (s *Store) noteDeadLetter(id store.ID, end store.Settlement) {
 
 // settle ends o's run of r. A completion that o repeats leaves r as it is.
 func settle(r store.Record, o store.Owner, end store.Settlement, now time.Time) (store.Record, error) {
-	if owns(r, o) {
-		return settled(r, end, now), nil
+	if isOwner(r, o) {
+		return toSettled(r, end, now), nil
 	}
 	again := r.State == store.StateCompleted && end.State == store.StateCompleted
 	if again && r.Token == o.Token && r.Fence == o.Fence {
@@ -82,7 +82,7 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 		return store.Record{}, false, err
 	}
 	if err := s.acquire(ctx, nil, req.ID); err != nil {
-		return store.Record{}, false, beingDecided(err)
+		return store.Record{}, false, toInProgress(err)
 	}
 	defer s.mu.Unlock()
 	now := s.clock()
@@ -93,7 +93,7 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 	if !ok {
 		return store.Record{}, false, nil
 	}
-	return shown(before, now), true, nil
+	return show(before, now), true, nil
 }
 
 // cancel returns the record after req, and whether req changes anything. There
@@ -101,9 +101,9 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 func cancel(r store.Record, exists bool, req store.CancelRequest, now time.Time) (store.Record, bool) {
 	switch {
 	case !exists:
-		return tombstone(req, now), true
-	case cancellable(r, now), req.Undone && undoable(r):
-		return cancelled(r, req, now), true
+		return newTombstone(req, now), true
+	case isCancellable(r, now), req.Undone && isUndoable(r):
+		return toCancelled(r, req, now), true
 	default:
 		return r, false
 	}

@@ -11,23 +11,23 @@ import (
 // Every move between states is written once, in this file, as a function of the
 // record and the clock.
 
-// dead reports that a run's lease has ended, but the run was not settled.
-func dead(r store.Record, now time.Time) bool {
+// isDead reports that a run's lease has ended, but the run was not settled.
+func isDead(r store.Record, now time.Time) bool {
 	return r.State == store.StateInProgress && !now.Before(r.LeaseUntil)
 }
 
-// owns reports that o is the owner of a run that is not settled. Its lease does
+// isOwner reports that o is the owner of a run that is not settled. Its lease does
 // not matter: a late owner that was not replaced still owns the key.
-func owns(r store.Record, o store.Owner) bool {
+func isOwner(r store.Record, o store.Owner) bool {
 	return r.State == store.StateInProgress && r.Token == o.Token && r.Fence == o.Fence
 }
 
-// tooOld reports that a key first sent at firstSent must not run any more.
-func tooOld(firstSent time.Time, window time.Duration, now time.Time) bool {
+// isTooOld reports that a key first sent at firstSent must not run any more.
+func isTooOld(firstSent time.Time, window time.Duration, now time.Time) bool {
 	return !firstSent.IsZero() && firstSent.Before(now.Add(-window))
 }
 
-func claimed(req store.ClaimRequest, now time.Time) store.Record {
+func newRecord(req store.ClaimRequest, now time.Time) store.Record {
 	r := store.Record{
 		ID:          req.ID,
 		State:       store.StateInProgress,
@@ -43,18 +43,18 @@ func claimed(req store.ClaimRequest, now time.Time) store.Record {
 	if !req.FirstSent.IsZero() {
 		r.FirstSent = req.FirstSent.UTC()
 	}
-	return described(r, req)
+	return describe(r, req)
 }
 
-// described is r with the Route and Memo of the claim.
-func described(r store.Record, req store.ClaimRequest) store.Record {
+// describe returns r with the Route and Memo of the claim.
+func describe(r store.Record, req store.ClaimRequest) store.Record {
 	r.Route, r.Memo = req.Route, bytes.Clone(req.Memo)
 	return r
 }
 
-// kept is req without a Route and a Memo that the record will not have: only the reconciler of an Opaque record needs
+// trimClaim returns req without a Route and a Memo that the record will not have: only the reconciler of an Opaque record needs
 // them.
-func (s *Store) kept(req store.ClaimRequest) store.ClaimRequest {
+func (s *Store) trimClaim(req store.ClaimRequest) store.ClaimRequest {
 	if req.Effect == store.Opaque {
 		return req
 	}
@@ -65,47 +65,47 @@ func (s *Store) kept(req store.ClaimRequest) store.ClaimRequest {
 	return req
 }
 
-// bereaved is r with the death of its owner counted, if the owner is dead.
-func bereaved(r store.Record, now time.Time) store.Record {
-	if dead(r, now) {
+// countDeath returns r with the death of its owner counted, if the owner is dead.
+func countDeath(r store.Record, now time.Time) store.Record {
+	if isDead(r, now) {
 		r.RecoveryAttempts++
 		r.MaybeRan = r.MaybeRan || r.Effect != store.Transactional
 	}
 	return r
 }
 
-// takenOver keeps the fields of the key and replaces the fields of the run.
-func takenOver(r store.Record, req store.ClaimRequest, now time.Time) store.Record {
-	r = bereaved(r, now)
+// toTakenOver returns r with a new run. It keeps the fields of the key and replaces the fields of the run.
+func toTakenOver(r store.Record, req store.ClaimRequest, now time.Time) store.Record {
+	r = countDeath(r, now)
 	r.State = store.StateInProgress
 	r.Effect = req.Effect
 	r.Token = req.Token
 	r.Fence++
 	r.LeaseUntil = now.Add(req.Lease)
-	return described(r, req)
+	return describe(r, req)
 }
 
-// renewed never shortens a lease: two renewals may arrive in either order.
-func renewed(r store.Record, lease time.Duration, now time.Time) store.Record {
+// extendLease returns r with a lease from now. It never shortens a lease: two renewals may arrive in either order.
+func extendLease(r store.Record, lease time.Duration, now time.Time) store.Record {
 	if until := now.Add(lease); until.After(r.LeaseUntil) {
 		r.LeaseUntil = until
 	}
 	return r
 }
 
-func quarantined(r store.Record, req store.QuarantineRequest, now time.Time) store.Record {
-	r = bereaved(r, now)
+func toQuarantined(r store.Record, req store.QuarantineRequest, now time.Time) store.Record {
+	r = countDeath(r, now)
 	r.State = req.To
 	r.Route = cmp.Or(req.Route, r.Route)
 	return r
 }
 
-func settled(r store.Record, s store.Settlement, now time.Time) store.Record {
+func toSettled(r store.Record, s store.Settlement, now time.Time) store.Record {
 	r.State = s.State
 	r.MaybeRan = r.MaybeRan || s.MaybeRan
 	switch s.State {
 	case store.StateCompleted:
-		r = answered(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
+		r = setAnswer(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
 	case store.StateUnknown, store.StateInProgress:
 		r.LeaseUntil = now
 	default:
@@ -113,7 +113,7 @@ func settled(r store.Record, s store.Settlement, now time.Time) store.Record {
 	return r
 }
 
-func answered(r store.Record, a store.Answer, replayFor, keep time.Duration, now time.Time) store.Record {
+func setAnswer(r store.Record, a store.Answer, replayFor, keep time.Duration, now time.Time) store.Record {
 	r.Answer = cloneAnswer(a)
 	r.ReplayUntil = now.Add(replayFor)
 	if keep > 0 {
@@ -122,18 +122,18 @@ func answered(r store.Record, a store.Answer, replayFor, keep time.Duration, now
 	return r
 }
 
-// stale reports that r has an envelope that must not be shown any more.
-func stale(r store.Record, now time.Time) bool {
+// isStale reports that r has an envelope that must not be shown any more.
+func isStale(r store.Record, now time.Time) bool {
 	return r.Answer.Envelope != nil && !r.AnswerUntil.IsZero() && !now.Before(r.AnswerUntil)
 }
 
-// resolvable reports that no request can move r on, and no live owner runs it.
-func resolvable(r store.Record, now time.Time) bool {
-	return r.State == store.StateUnknown || r.State == store.StateQuarantined || dead(r, now)
+// isResolvable reports that no request can move r on, and no live owner runs it.
+func isResolvable(r store.Record, now time.Time) bool {
+	return r.State == store.StateUnknown || r.State == store.StateQuarantined || isDead(r, now)
 }
 
-// resolved is r after a person's or reconciler's resolution.
-func resolved(r store.Record, req store.ResolveRequest, now time.Time) store.Record {
+// toResolved returns r after a person's or reconciler's resolution.
+func toResolved(r store.Record, req store.ResolveRequest, now time.Time) store.Record {
 	r.State = req.To
 	r.Token = req.Token
 	r.Fence++
@@ -141,7 +141,7 @@ func resolved(r store.Record, req store.ResolveRequest, now time.Time) store.Rec
 	r.MaybeRan = req.MaybeRan
 	switch req.To {
 	case store.StateCompleted:
-		r = answered(r, req.Answer, req.ReplayFor, req.KeepAnswer, now)
+		r = setAnswer(r, req.Answer, req.ReplayFor, req.KeepAnswer, now)
 	case store.StateCancelled:
 		if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
 			r.ExpiresAt = end
@@ -151,28 +151,28 @@ func resolved(r store.Record, req store.ResolveRequest, now time.Time) store.Rec
 	return r
 }
 
-// undoable reports that r completed with an effect, so that it can have been undone.
-func undoable(r store.Record) bool {
+// isUndoable reports that r completed with an effect, so that it can have been undone.
+func isUndoable(r store.Record) bool {
 	return r.State == store.StateCompleted && r.Answer.Status < 400
 }
 
-// cancellable reports that no caller can have an answer, and no live owner runs r.
-func cancellable(r store.Record, now time.Time) bool {
+// isCancellable reports that no caller can have an answer, and no live owner runs r.
+func isCancellable(r store.Record, now time.Time) bool {
 	switch r.State {
 	case store.StateCompleted, store.StateCancelled:
 		return false
 	case store.StateInProgress:
-		return dead(r, now)
+		return isDead(r, now)
 	default:
 		return true
 	}
 }
 
-// cancelled raises the fence, so that the dead owner finds itself fenced off.
+// toCancelled returns r as a tombstone. It raises the fence, so that the dead owner finds itself fenced off.
 // The tombstone stays as long as a new tombstone. If it were swept at the time
 // of the old record, a late forward call could run after its undo.
-func cancelled(r store.Record, req store.CancelRequest, now time.Time) store.Record {
-	r = bereaved(r, now)
+func toCancelled(r store.Record, req store.CancelRequest, now time.Time) store.Record {
+	r = countDeath(r, now)
 	r.State = store.StateCancelled
 	r.Token = req.Token
 	r.Fence++
@@ -185,8 +185,8 @@ func cancelled(r store.Record, req store.CancelRequest, now time.Time) store.Rec
 	return r
 }
 
-// tombstone is the record of a key that was cancelled before any claim.
-func tombstone(req store.CancelRequest, now time.Time) store.Record {
+// newTombstone returns the record of a key that was cancelled before any claim.
+func newTombstone(req store.CancelRequest, now time.Time) store.Record {
 	return store.Record{
 		ID:        req.ID,
 		State:     store.StateCancelled,
@@ -197,9 +197,9 @@ func tombstone(req store.CancelRequest, now time.Time) store.Record {
 	}
 }
 
-// sweepable reports that r is not needed any more. The record of a dead Opaque
+// isSweepable reports that r is not needed any more. The record of a dead Opaque
 // run is the only trace of effects that may have happened, so it stays.
-func sweepable(r store.Record, now time.Time) bool {
+func isSweepable(r store.Record, now time.Time) bool {
 	if now.Before(r.ExpiresAt) {
 		return false
 	}
@@ -209,7 +209,7 @@ func sweepable(r store.Record, now time.Time) bool {
 	case store.StateCancelled, store.StateReleased:
 		return true
 	case store.StateInProgress:
-		return dead(r, now) && r.Effect != store.Opaque
+		return isDead(r, now) && r.Effect != store.Opaque
 	default:
 		return false
 	}
@@ -222,11 +222,11 @@ func cloneAnswer(a store.Answer) store.Answer {
 	return a
 }
 
-// shown is r as callers get it: read at now, and a copy that they may change.
-func shown(r store.Record, now time.Time) store.Record {
+// show returns r as callers get it: read at now, and a copy that they may change.
+func show(r store.Record, now time.Time) store.Record {
 	r.Now = now
 	r.Answer = cloneAnswer(r.Answer)
-	if stale(r, now) {
+	if isStale(r, now) {
 		r.Answer.Envelope = nil
 	}
 	r.Memo = bytes.Clone(r.Memo)

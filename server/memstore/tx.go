@@ -49,7 +49,7 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 	}
 	s := t.store
 	if err := t.acquire(ctx, req.ID); err != nil {
-		return store.Record{}, false, beingDecided(err)
+		return store.Record{}, false, toInProgress(err)
 	}
 	defer s.mu.Unlock()
 	s.locks[req.ID] = t
@@ -61,7 +61,7 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 	if !ok {
 		return store.Record{}, false, nil
 	}
-	return shown(before, now), true, nil
+	return show(before, now), true, nil
 }
 
 // Settle commits: the buffered writes, the cancels and the settlement become
