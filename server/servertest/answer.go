@@ -18,7 +18,7 @@ func keeping(s store.Settlement) store.Settlement {
 func answerHasItsTime(c *check) {
 	settled := c.claimNew()
 	c.settle(owner(settled), keeping(completion(201, "soon gone")))
-	req := resolution(ended(giveUp)(c), store.StateCompleted)
+	req := resolution(putSettled(giveUp)(c), store.StateCompleted)
 	req.KeepAnswer = brief
 	resolved := c.resolve(req)
 	for _, id := range []store.ID{settled.ID, resolved.ID} {

@@ -77,7 +77,7 @@ func cancelOfEachState(c *check) {
 }
 
 func cancelRepeats(c *check) {
-	for _, put := range []func(*check) store.Record{nil, ended(release)} {
+	for _, put := range []func(*check) store.Record{nil, putSettled(release)} {
 		id := newID()
 		if put != nil {
 			id = put(c).ID
@@ -97,7 +97,7 @@ func cancelRepeats(c *check) {
 // cancelOfUndone: the key promises its effect to nobody any more, and a further undo still learns that the call ran.
 // A refusal had no effect, and stays.
 func cancelOfUndone(c *check) {
-	was := ended(completion(201, "ok"))(c)
+	was := putSettled(completion(201, "ok"))(c)
 	req := store.CancelRequest{ID: was.ID, Token: newToken(), Keep: 2 * keep, Undone: true}
 	before, _, err := c.store.Cancel(c.Context(), req)
 	c.must("Cancel with Undone", err)
@@ -119,7 +119,7 @@ func cancelOfUndone(c *check) {
 	c.wantUnchanged(after)
 	c.wantErr("Settle of an undone key", c.store.Settle(c.Context(), owner(was), completion(201, "ok")), store.ErrLeaseLost)
 
-	refusal := ended(completion(402, "no"))(c)
+	refusal := putSettled(completion(402, "no"))(c)
 	_, _, err = c.store.Cancel(c.Context(), store.CancelRequest{ID: refusal.ID, Token: newToken(), Keep: keep, Undone: true})
 	c.must("Cancel of a refusal with Undone", err)
 	c.wantUnchanged(refusal)
@@ -131,7 +131,7 @@ func cancelRacesClaim(c *check) {
 		var won, existed bool
 		var before store.Record
 		var claimErr, cancelErr error
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				_, won, claimErr = c.store.Claim(c.Context(), request(id))
 			} else {
@@ -152,15 +152,15 @@ func cancelRacesClaim(c *check) {
 
 func cancelRacesTakeOver(c *check) {
 	for i := range 40 {
-		put := ended(release)
+		put := putSettled(release)
 		if i%2 == 0 {
-			put = died(store.Transactional)
+			put = putDead(store.Transactional)
 		}
 		r := put(c)
 		var won bool
 		var before store.Record
 		var takeErr, cancelErr error
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				_, won, takeErr = c.store.TakeOver(c.Context(), request(r.ID), r.Fence)
 			} else {
@@ -180,11 +180,11 @@ func oneCancelWins(c *check) {
 	for i := range 10 {
 		id, fence := newID(), int64(0)
 		if i%2 == 0 {
-			r := ended(release)(c)
+			r := putSettled(release)(c)
 			id, fence = r.ID, r.Fence
 		}
 		var first atomic.Int32
-		together(32, func(int) {
+		runAtOnce(32, func(int) {
 			before, existed, err := c.store.Cancel(c.Context(), store.CancelRequest{ID: id, Token: newToken(), Keep: keep})
 			if err != nil {
 				c.Errorf("Cancel: error = %v, want none", err)

@@ -252,8 +252,8 @@ func (c *check) storeNow() time.Time {
 	return c.claimNew().Now
 }
 
-// together calls f n times at once and waits for all.
-func together(n int, f func(i int)) {
+// runAtOnce calls f n times at once and waits for all.
+func runAtOnce(n int, f func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {

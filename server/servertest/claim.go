@@ -46,7 +46,7 @@ func asynchronousClaim(c *check) {
 		c.settle(owner(r), settle)
 		want(c, "State", c.read(req.ID).State, settle.State)
 	}
-	dead := died(store.Transactional)(c)
+	dead := putDead(store.Transactional)(c)
 	req := request(dead.ID)
 	req.Asynchronous = true
 	want(c, "Asynchronous after a take-over", c.takeOver(req, dead.Fence).Asynchronous, false)
@@ -78,7 +78,7 @@ func oneClaimWins(c *check) {
 		var wins atomic.Int32
 		tokens := make([]store.Token, 32)
 		seen := make([]store.Token, len(tokens))
-		together(len(tokens), func(i int) {
+		runAtOnce(len(tokens), func(i int) {
 			req := request(id)
 			tokens[i] = req.Token
 			r, won, err := c.store.Claim(c.Context(), req)

@@ -18,8 +18,8 @@ var contextRules = []rule{
 
 func doneContextDoesNothing(c *check) {
 	ctx := c.cancelledContext()
-	absent, live, dead := newID(), c.claimNew(), died(store.Keyed)(c)
-	spent, unknown := c.spend(1)[0], ended(giveUp)(c)
+	absent, live, dead := newID(), c.claimNew(), putDead(store.Keyed)(c)
+	spent, unknown := c.spend(1)[0], putSettled(giveUp)(c)
 	for _, call := range []struct {
 		name string
 		do   func() error
@@ -52,9 +52,9 @@ func doneContextDoesNothing(c *check) {
 	}
 }
 
-// interrupted runs do with a ctx that ends during the call, or just before or
+// interrupt runs do with a ctx that ends during the call, or just before or
 // after it. The moment moves with round.
-func (c *check) interrupted(round int, do func(ctx context.Context) error) error {
+func (c *check) interrupt(round int, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	timer := time.AfterFunc(time.Duration(round*round)*time.Microsecond, cancel)
@@ -67,7 +67,7 @@ const rounds = 40 // the last ctx lives for 1.6 ms
 func claimIsAllOrNothing(c *check) {
 	for round := range rounds {
 		req := request(newID())
-		err := c.interrupted(round, func(ctx context.Context) error {
+		err := c.interrupt(round, func(ctx context.Context) error {
 			_, _, err := c.store.Claim(ctx, req)
 			return err
 		})
@@ -87,7 +87,7 @@ func claimIsAllOrNothing(c *check) {
 func settleIsAllOrNothing(c *check) {
 	for round := range rounds {
 		r, s := c.claimNew(), completion(200, fmt.Sprint("answer ", round))
-		err := c.interrupted(round, func(ctx context.Context) error { return c.store.Settle(ctx, owner(r), s) })
+		err := c.interrupt(round, func(ctx context.Context) error { return c.store.Settle(ctx, owner(r), s) })
 		got := c.read(r.ID)
 		switch {
 		case got.State == store.StateInProgress && err == nil:
@@ -106,7 +106,7 @@ func settleIsAllOrNothing(c *check) {
 func cancelIsAllOrNothing(c *check) {
 	for round := range rounds {
 		req := store.CancelRequest{ID: newID(), Token: newToken(), Keep: keep}
-		err := c.interrupted(round, func(ctx context.Context) error {
+		err := c.interrupt(round, func(ctx context.Context) error {
 			_, _, err := c.store.Cancel(ctx, req)
 			return err
 		})

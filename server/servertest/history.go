@@ -37,7 +37,7 @@ func randomOwners(c *check) {
 		ids[i] = newID()
 	}
 	actors := make([]*actor, 32)
-	together(len(actors), func(i int) {
+	runAtOnce(len(actors), func(i int) {
 		actors[i] = &actor{c: c, ids: ids, lost: make(map[store.Owner]bool)}
 		for range historySteps {
 			actors[i].act()
@@ -71,23 +71,23 @@ func (a *actor) act() {
 		req.Lease = gone
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		a.own(a.c.store.Claim(ctx, req))
+		a.noteClaim(a.c.store.Claim(ctx, req))
 		return
 	}
-	a.see(r, err)
+	a.noteRecord(r, err)
 	switch rand.IntN(12) {
 	case 0:
 		before, _, err := a.c.store.Cancel(ctx, store.CancelRequest{ID: id, Token: newToken(), Keep: keep})
-		a.see(before, err)
+		a.noteRecord(before, err)
 	case 1:
 		r, _, err := a.c.store.Quarantine(ctx, grave(r, store.StateQuarantined))
-		a.see(r, err)
+		a.noteRecord(r, err)
 	default:
-		a.own(a.c.store.TakeOver(ctx, req, r.Fence))
+		a.noteClaim(a.c.store.TakeOver(ctx, req, r.Fence))
 	}
 }
 
-func (a *actor) own(r store.Record, won bool, err error) {
+func (a *actor) noteClaim(r store.Record, won bool, err error) {
 	if err != nil {
 		a.err = errors.Join(a.err, err)
 		return
@@ -98,7 +98,7 @@ func (a *actor) own(r store.Record, won bool, err error) {
 	}
 }
 
-func (a *actor) see(r store.Record, err error) {
+func (a *actor) noteRecord(r store.Record, err error) {
 	if err != nil {
 		a.err = errors.Join(a.err, err)
 		return
@@ -129,7 +129,7 @@ func (a *actor) settle(o store.Owner) {
 // stay free for the others. Other actors hold some of the records meanwhile.
 func (a *actor) renew() {
 	got, err := a.c.store.Renew(a.c.Context(), a.mine, gone)
-	left, misnamed := undecided(a.mine, got)
+	left, misnamed := undecidedOwners(a.mine, got)
 	a.err = errors.Join(a.err, misnamed)
 	switch {
 	case err == nil && len(left) > 0:

@@ -102,9 +102,9 @@ func resolveNothingElse(c *check) {
 
 func resolutionsRace(c *check) {
 	for range 10 {
-		before := ended(giveUp)(c)
+		before := putSettled(giveUp)(c)
 		var wins atomic.Int32
-		together(32, func(i int) {
+		runAtOnce(32, func(i int) {
 			to := []store.State{store.StateCompleted, store.StateReleased}[i%2]
 			_, resolved, err := c.store.Resolve(c.Context(), resolution(before, to))
 			if err != nil {
@@ -121,7 +121,7 @@ func resolutionsRace(c *check) {
 }
 
 func resolveRepeated(c *check) {
-	req := resolution(ended(giveUp)(c), store.StateCompleted)
+	req := resolution(putSettled(giveUp)(c), store.StateCompleted)
 	first := c.resolve(req)
 	again := c.resolve(req)
 	if diff := difference(again, first); diff != "" {
@@ -198,8 +198,8 @@ func (c *check) auditLog(id store.ID) []store.AuditEntry {
 }
 
 func auditOutlivesRecords(c *check) {
-	before := ended(giveUp)(c)
-	other := ended(giveUp)(c)
+	before := putSettled(giveUp)(c)
+	other := putSettled(giveUp)(c)
 	after := c.resolve(resolution(before, store.StateReleased))
 	c.resolve(resolution(other, store.StateCancelled))
 	forget := store.Audit{Verb: store.VerbForget, Actor: "bob", Reason: "a test key"}
@@ -368,7 +368,7 @@ func attentionFollowsKeys(c *check) {
 	c.wantAttention("after keys in every other state", nil, nil, nil)
 	var unknown, quarantined []store.ID
 	for range 3 {
-		gaveUp, died, killed := ended(giveUp)(c), c.claimDead(store.Opaque), c.claimDead(store.Keyed)
+		gaveUp, died, killed := putSettled(giveUp)(c), c.claimDead(store.Opaque), c.claimDead(store.Keyed)
 		c.quarantine(grave(died, store.StateUnknown))
 		c.quarantine(grave(killed, store.StateQuarantined))
 		unknown, quarantined = append(unknown, gaveUp.ID, died.ID), append(quarantined, killed.ID)
@@ -396,15 +396,15 @@ func attentionFollowsKeys(c *check) {
 var deadLetter = store.Settlement{State: store.StateCompleted, Answer: store.Answer{Status: 202}, ReplayFor: keep, DeadLetter: true}
 
 func deadLettersAreListed(c *check) {
-	ended(completion(202, "no letter"))(c)
+	putSettled(completion(202, "no letter"))(c)
 	released := deadLetter
 	released.State = store.StateReleased // whose answer is not stored
-	ended(released)(c)
-	one, two := ended(deadLetter)(c), ended(deadLetter)(c)
+	putSettled(released)(c)
+	one, two := putSettled(deadLetter)(c), putSettled(deadLetter)(c)
 	c.expiring = true
 	short := deadLetter
 	short.ReplayFor = gone
-	swept := ended(short)(c)
+	swept := putSettled(short)(c)
 	c.expiring = false
 	c.wantAttention("after three", nil, nil, []store.ID{one.ID, two.ID, swept.ID})
 	c.untilExpired(swept)
@@ -425,7 +425,7 @@ func oldestFirst(a, b store.Record) int {
 func listByPages(c *check) {
 	var all []store.Record
 	for range 7 {
-		all = append(all, quarantined(c))
+		all = append(all, putQuarantined(c))
 	}
 	var got []store.Record
 	var after store.Cursor
@@ -449,9 +449,9 @@ func listByPages(c *check) {
 
 func deferralsRace(c *check) {
 	for range 3 {
-		before := ended(giveUp)(c)
+		before := putSettled(giveUp)(c)
 		var wins atomic.Int32
-		together(32, func(int) {
+		runAtOnce(32, func(int) {
 			won, err := c.store.Defer(c.Context(), before.ID, before.Fence, long)
 			if err != nil {
 				c.Errorf("Defer: error = %v, want none", err)
@@ -465,7 +465,7 @@ func deferralsRace(c *check) {
 		want(c, "deferred for a minute", r.LeaseLeft() > long/2 && r.LeaseLeft() <= long, true)
 		c.resolve(resolution(r, store.StateReleased)) // Defer does not lock the record
 	}
-	unknown := ended(giveUp)(c)
+	unknown := putSettled(giveUp)(c)
 	for range 2 {
 		won, err := c.store.Defer(c.Context(), unknown.ID, unknown.Fence, brief)
 		c.must("Defer", err)
@@ -489,7 +489,7 @@ func deferNothingElse(c *check) {
 }
 
 func unknownIsFree(c *check) {
-	r := ended(giveUp)(c)
+	r := putSettled(giveUp)(c)
 	want(c, "the lease of an unknown record is over", r.LeaseLeft() <= 0, true)
 	want(c, "it ended after the claim", r.LeaseUntil.Before(r.CreatedAt), false)
 }

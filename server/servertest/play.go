@@ -18,7 +18,7 @@ func (c *check) againstModel(seed uint64, steps int) {
 	}
 	m, calls := make(model), make(map[store.ID][]step)
 	for i := range steps {
-		s := r.next(m)
+		s := r.draw(m)
 		calls[s.id] = append(calls[s.id], s)
 		if diff := c.play(m, s, r.ids[:]); diff != "" {
 			c.Errorf("seed %#x, call %d: %s", seed, i, diff)

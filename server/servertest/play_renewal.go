@@ -17,7 +17,7 @@ func (c *check) playRenewal(m model, s step) string {
 	release := c.hold(s.held)
 	got, err := c.store.Renew(c.Context(), owners, s.lease)
 	held := release()
-	left := c.undecided(owners, got)
+	left := c.checkRenewal(owners, got)
 	if (err == nil) != (len(left) == 0) {
 		return fmt.Sprintf("renew: error = %v with %d of %d owners undecided", err, len(left), len(owners))
 	}

@@ -84,7 +84,7 @@ func quarantineRacesTakeOver(c *check) {
 	for range 10 {
 		dead := c.claimDead(store.Keyed)
 		var wins atomic.Int32
-		together(32, func(i int) {
+		runAtOnce(32, func(i int) {
 			var won bool
 			var err error
 			if i%2 == 0 {

@@ -88,7 +88,7 @@ type script struct {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-func (r *script) next(m model) step {
+func (r *script) draw(m model) step {
 	slot := r.IntN(len(r.ids))
 	if k := m[r.ids[slot]]; k != nil && k.State != store.StateInProgress && k.State != store.StateReleased && r.IntN(4) == 0 {
 		r.ids[slot] = newID() // few calls can still change the old one

@@ -170,8 +170,8 @@ func browseSome(c *check) {
 	c.wantBrowsed("of another route", store.BrowseRequest{Route: "POST /refunds"}, nil)
 }
 
-// spaced claims n keys at different times, and returns them youngest first.
-func (c *check) spaced(n int) []store.Record {
+// claimAtDifferentTimes claims n keys at different times, and returns them youngest first.
+func (c *check) claimAtDifferentTimes(n int) []store.Record {
 	c.Helper()
 	var all []store.Record
 	for len(all) < n {
@@ -188,7 +188,7 @@ func (c *check) spaced(n int) []store.Record {
 }
 
 func browseWindows(c *check) {
-	all := c.spaced(5) // all[0] is the youngest
+	all := c.claimAtDifferentTimes(5) // all[0] is the youngest
 	at := func(i int) time.Time { return all[i].CreatedAt }
 	moment := time.Microsecond // the precision of stores
 	for _, tt := range []struct {
@@ -220,7 +220,7 @@ func browseDefaultWindow(c *check) {
 }
 
 func browseByPages(c *check) {
-	all := c.tied(12)
+	all := c.claimAtOneTime(12)
 	for _, limit := range []int{1, 2, 5, len(all), len(all) + 1} {
 		var got []store.Record
 		var before store.Cursor
@@ -242,12 +242,12 @@ func browseByPages(c *check) {
 	}
 }
 
-// tied claims n keys, at the same time by the store's clock if the setup can do that. It returns the youngest first.
-func (c *check) tied(n int) []store.Record {
+// claimAtOneTime claims n keys, at the same time by the store's clock if the setup can do that. It returns the youngest first.
+func (c *check) claimAtOneTime(n int) []store.Record {
 	c.Helper()
 	ids := make([]store.ID, n)
 	claim := func() []store.ID {
-		together(n, func(i int) { ids[i] = c.claimNew().ID })
+		runAtOnce(n, func(i int) { ids[i] = c.claimNew().ID })
 		return ids
 	}
 	if c.sameTime == nil {
@@ -275,7 +275,7 @@ func (c *check) readList(req store.ListRequest) []store.Record {
 
 func readLists(c *check) {
 	all := c.everyRecord()
-	letter := ended(deadLetter)(c)
+	letter := putSettled(deadLetter)(c)
 	parent := newID()
 	child := request(newID())
 	child.Parent, child.Effect, child.Memo = parent, store.Opaque, []byte("a memo")
@@ -343,7 +343,7 @@ func readListByPages(c *check) {
 
 func readAttention(c *check) {
 	all := c.everyRecord()
-	letter := ended(deadLetter)(c)
+	letter := putSettled(deadLetter)(c)
 	unknown, quarantined := inState(all, store.StateUnknown), inState(all, store.StateQuarantined)
 	got, err := c.reader.Attention(c.Context())
 	c.must("Attention", err)
@@ -390,7 +390,7 @@ func estimateCounts(c *check) {
 
 func estimateLag(c *check) {
 	c.expiring = true
-	unknown := ended(giveUp)(c) // it stays, and so it does not wait
+	unknown := putSettled(giveUp)(c) // it stays, and so it does not wait
 	c.untilExpired(unknown)
 	want(c, "SweepLag of a store with an unknown key", c.estimate().SweepLag, time.Duration(0))
 	cancelled := newID()
@@ -411,7 +411,7 @@ func estimateLag(c *check) {
 func (c *check) entries(n int) []store.AuditEntry {
 	c.Helper()
 	for i := range n {
-		r := ended(giveUp)(c)
+		r := putSettled(giveUp)(c)
 		after := c.resolve(resolution(r, store.StateReleased))
 		forget := store.Audit{Verb: store.VerbForget, Actor: []string{"bob", "ann"}[i%2], Reason: "a test key"}
 		_, _, err := c.store.Forget(c.Context(), r.ID, after.Fence, forget)

@@ -24,7 +24,7 @@ func (c *check) renew(owners []store.Owner, lease time.Duration) (all store.Rene
 	c.Helper()
 	for deadline := c.deadline(); ; time.Sleep(time.Millisecond) {
 		got, err := c.store.Renew(c.Context(), owners, lease)
-		owners = c.undecided(owners, got)
+		owners = c.checkRenewal(owners, got)
 		all.Renewed, all.Lost = append(all.Renewed, got.Renewed...), append(all.Lost, got.Lost...)
 		switch {
 		case len(owners) == 0:
@@ -38,16 +38,16 @@ func (c *check) renew(owners []store.Owner, lease time.Duration) (all store.Rene
 	}
 }
 
-// undecided returns the owners that are not in got. It fails the rule if got
+// checkRenewal returns the owners that are not in got. It fails the rule if got
 // names an owner twice, or an owner that was not in the request.
-func (c *check) undecided(owners []store.Owner, got store.Renewal) []store.Owner {
+func (c *check) checkRenewal(owners []store.Owner, got store.Renewal) []store.Owner {
 	c.Helper()
-	left, err := undecided(owners, got)
+	left, err := undecidedOwners(owners, got)
 	c.must("Renew", err)
 	return left
 }
 
-func undecided(owners []store.Owner, got store.Renewal) ([]store.Owner, error) {
+func undecidedOwners(owners []store.Owner, got store.Renewal) ([]store.Owner, error) {
 	left := slices.Clone(owners)
 	for _, o := range slices.Concat(got.Renewed, got.Lost) {
 		i := slices.Index(left, o)
@@ -118,7 +118,7 @@ func renewKeepsOthersOut(c *check) {
 		var got store.Renewal
 		var taken bool
 		var takeErr error
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				got, _ = c.store.Renew(c.Context(), []store.Owner{owner(late)}, long)
 			} else {
@@ -126,7 +126,7 @@ func renewKeepsOthersOut(c *check) {
 			}
 		})
 		c.must("TakeOver", takeErr)
-		if len(c.undecided([]store.Owner{owner(late)}, got)) > 0 { // the take-over held the record
+		if len(c.checkRenewal([]store.Owner{owner(late)}, got)) > 0 { // the take-over held the record
 			got = c.renew([]store.Owner{owner(late)}, long)
 		}
 		if taken != (len(got.Lost) == 1) {
@@ -180,8 +180,8 @@ func txRenewPassesByHeld(c *check) {
 	if err == nil {
 		c.Error("Renew with a held record: error = nil, want one")
 	}
-	want(c, "owners undecided", len(c.undecided(owners, got)), 1)
-	want(c, "the undecided owner", c.undecided(owners, got)[0], held)
+	want(c, "owners undecided", len(c.checkRenewal(owners, got)), 1)
+	want(c, "the undecided owner", c.checkRenewal(owners, got)[0], held)
 	want(c, "owners lost", len(got.Lost), 1)
 	want(c, "the lost owner", got.Lost[0], stale)
 	for _, o := range got.Renewed {
@@ -204,7 +204,7 @@ func txRenewWaitsForUndo(c *check) {
 		c.txCancel(tx, forward.ID)
 		owners := []store.Owner{owner(forward)}
 		got, _ := c.store.Renew(c.Context(), owners, long)
-		want(c, "owners undecided while the undo is open", len(c.undecided(owners, got)), 1)
+		want(c, "owners undecided while the undo is open", len(c.checkRenewal(owners, got)), 1)
 		c.must("the end of the undo", c.ending(tx, undo, commit)())
 		want(c, "owners lost after the undo", len(c.renew(owners, long).Lost) == 1, commit)
 	}

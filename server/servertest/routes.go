@@ -27,8 +27,8 @@ var routeRules = []rule{
 	{"routes: a settlement and a release leave it", routesStay},
 }
 
-// routed returns a claim of a new key by a run of a route.
-func routed(effect store.Effect, route string) store.ClaimRequest {
+// requestOnRoute returns a claim of a new key by a run of a route.
+func requestOnRoute(effect store.Effect, route string) store.ClaimRequest {
 	req := request(newID())
 	req.Effect, req.Route, req.Memo = effect, route, []byte("a memo")
 	return req
@@ -47,9 +47,9 @@ func routesOfManyClaims(c *check) {
 		for _, routes := range [][]string{{"POST /charges"}, {"POST /charges", "POST /refunds", ""}} {
 			reqs := make([]store.ClaimRequest, 64)
 			for i := range reqs {
-				reqs[i] = routed(effects[i%len(effects)], routes[i%len(routes)])
+				reqs[i] = requestOnRoute(effects[i%len(effects)], routes[i%len(routes)])
 			}
-			together(len(reqs), func(i int) {
+			runAtOnce(len(reqs), func(i int) {
 				r, won, err := c.store.Claim(c.Context(), reqs[i])
 				if err != nil || !won || r.Route != reqs[i].Route {
 					c.Errorf("Claim = route %q, %v, %v, want %q, true", r.Route, won, err, reqs[i].Route)
@@ -64,11 +64,11 @@ func routesOfManyClaims(c *check) {
 
 func routesStay(c *check) {
 	for _, end := range []store.Settlement{completion(200, "ok"), release} {
-		req := routed(store.Keyed, "POST /charges")
+		req := requestOnRoute(store.Keyed, "POST /charges")
 		c.settle(owner(c.claim(req)), end)
 		c.wantRoute("a settled key", req.ID, store.Keyed, "POST /charges")
 	}
-	req := routed(store.Transactional, "POST /charges")
+	req := requestOnRoute(store.Transactional, "POST /charges")
 	req.Lease = gone
 	r := c.claim(req)
 	c.untilDead(r.ID)
@@ -77,8 +77,8 @@ func routesStay(c *check) {
 	quarantine := []store.Record{c.read(r.ID)}
 	listed := c.list(store.ListRequest{States: []store.State{store.StateQuarantined}, Route: "POST /charges", Limit: 10})
 	want(c, "quarantined keys of the route", slices.EqualFunc(listed, quarantine, func(a, b store.Record) bool { return a.ID == b.ID }), true)
-	other := routed(store.Keyed, "POST /refunds")
-	released := routed(store.Transactional, "POST /charges")
+	other := requestOnRoute(store.Keyed, "POST /refunds")
+	released := requestOnRoute(store.Transactional, "POST /charges")
 	c.settle(owner(c.claim(released)), release)
 	other.ID = released.ID
 	c.takeOver(other, 1)

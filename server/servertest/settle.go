@@ -52,7 +52,7 @@ func settleRepeats(c *check) {
 
 	var failed atomic.Int32
 	r = c.claimNew()
-	together(8, func(int) {
+	runAtOnce(8, func(int) {
 		if err := c.store.Settle(c.Context(), owner(r), completion(200, "first")); err != nil {
 			failed.Add(1)
 		}
@@ -156,7 +156,7 @@ func settleRacesTakeOver(c *check) {
 		first := c.claim(req)
 		var settleErr, takeErr error
 		var taken bool
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				c.untilDeadQuietly(req.ID)
 				settleErr = c.store.Settle(c.Context(), owner(first), completion(200, "first"))

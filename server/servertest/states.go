@@ -15,27 +15,27 @@ type situation struct {
 
 var everyState = []situation{
 	{name: "in progress", put: (*check).claimNew},
-	{name: "with a dead transactional owner", put: died(store.Transactional), cancellable: true, dead: true},
-	{name: "with a dead keyed owner", put: died(store.Keyed), cancellable: true, dead: true},
-	{name: "with a dead opaque owner", put: died(store.Opaque), cancellable: true, dead: true},
-	{name: "with an owner that counts as dead", put: ended(death), cancellable: true, dead: true},
-	{name: "completed", put: ended(completion(200, "ok"))},
-	{name: "released", put: ended(release), cancellable: true},
-	{name: "released after it may have run", put: ended(store.Settlement{State: store.StateReleased, MaybeRan: true}), cancellable: true},
-	{name: "unknown", put: ended(giveUp), cancellable: true},
-	{name: "quarantined", put: quarantined, cancellable: true},
-	{name: "cancelled", put: cancelledFirst},
-	{name: "cancelled after a release", put: cancelledLater},
+	{name: "with a dead transactional owner", put: putDead(store.Transactional), cancellable: true, dead: true},
+	{name: "with a dead keyed owner", put: putDead(store.Keyed), cancellable: true, dead: true},
+	{name: "with a dead opaque owner", put: putDead(store.Opaque), cancellable: true, dead: true},
+	{name: "with an owner that counts as dead", put: putSettled(death), cancellable: true, dead: true},
+	{name: "completed", put: putSettled(completion(200, "ok"))},
+	{name: "released", put: putSettled(release), cancellable: true},
+	{name: "released after it may have run", put: putSettled(store.Settlement{State: store.StateReleased, MaybeRan: true}), cancellable: true},
+	{name: "unknown", put: putSettled(giveUp), cancellable: true},
+	{name: "quarantined", put: putQuarantined, cancellable: true},
+	{name: "cancelled", put: putCancelledFirst},
+	{name: "cancelled after a release", put: putCancelledLater},
 }
 
-func died(effect store.Effect) func(c *check) store.Record {
+func putDead(effect store.Effect) func(c *check) store.Record {
 	return func(c *check) store.Record {
 		r := c.claimDead(effect)
 		return c.read(r.ID)
 	}
 }
 
-func ended(s store.Settlement) func(c *check) store.Record {
+func putSettled(s store.Settlement) func(c *check) store.Record {
 	return func(c *check) store.Record {
 		r := c.claimNew()
 		c.settle(owner(r), s)
@@ -43,18 +43,18 @@ func ended(s store.Settlement) func(c *check) store.Record {
 	}
 }
 
-func quarantined(c *check) store.Record {
+func putQuarantined(c *check) store.Record {
 	r := c.claimDead(store.Keyed)
 	return c.quarantine(grave(r, store.StateQuarantined))
 }
 
-func cancelledFirst(c *check) store.Record {
+func putCancelledFirst(c *check) store.Record {
 	id := newID()
 	c.cancel(id)
 	return c.read(id)
 }
 
-func cancelledLater(c *check) store.Record {
+func putCancelledLater(c *check) store.Record {
 	r := c.claimNew()
 	c.settle(owner(r), release)
 	c.cancel(r.ID)

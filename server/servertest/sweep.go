@@ -41,7 +41,7 @@ func sweepTakesWhatItMay(c *check) {
 			stay = append(stay, r)
 		}
 	}
-	spent := ended(pastReplay)(c)
+	spent := putSettled(pastReplay)(c)
 	c.untilExpired(spent)
 	due = append(due, spent)
 
@@ -81,7 +81,7 @@ func (c *check) spend(n int) []store.Record {
 	c.expiring = true
 	var spent []store.Record
 	for range n {
-		spent = append(spent, cancelledFirst(c))
+		spent = append(spent, putCancelledFirst(c))
 	}
 	c.untilExpired(spent[n-1])
 	return spent
@@ -114,7 +114,7 @@ func sweptKeyIsNew(c *check) {
 func sweepersShare(c *check) {
 	c.spend(40)
 	var swept atomic.Int32
-	together(8, func(int) {
+	runAtOnce(8, func(int) {
 		for range 10 {
 			n, err := c.store.Sweep(c.Context(), 3)
 			if err != nil {
@@ -135,11 +135,11 @@ func sweepersShare(c *check) {
 func sweepRacesTakeOver(c *check) {
 	c.expiring = true
 	for range 20 {
-		r := died(store.Keyed)(c)
+		r := putDead(store.Keyed)(c)
 		c.untilExpired(r)
 		var won bool
 		var takeErr, sweepErr error
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				_, won, takeErr = c.store.TakeOver(c.Context(), request(r.ID), 1)
 			} else {

@@ -76,7 +76,7 @@ func oneTakeOverWins(c *check) {
 	for range 10 {
 		r := c.claimDead(store.Keyed)
 		var wins atomic.Int32
-		together(32, func(int) {
+		runAtOnce(32, func(int) {
 			req := request(r.ID)
 			got, won, err := c.store.TakeOver(c.Context(), req, 1)
 			if err != nil {

@@ -140,7 +140,7 @@ func txRacesSuccessor(c *check) {
 		first := c.claimDead(store.Transactional)
 		tx := c.run(first)
 		var committed atomic.Int32
-		together(2, func(i int) {
+		runAtOnce(2, func(i int) {
 			if i == 0 {
 				err := tx.Settle(c.Context(), owner(first), completion(200, "first"))
 				if err == nil {
@@ -228,7 +228,7 @@ func txSideBySide(c *check) {
 	for i := range runs {
 		runs[i] = c.claimNew()
 	}
-	together(len(runs), func(i int) {
+	runAtOnce(len(runs), func(i int) {
 		tx, err := c.txs.Begin(c.Context())
 		if err != nil {
 			c.Errorf("Begin: error = %v, want none", err)

@@ -64,7 +64,7 @@ func txCancelOfEachState(c *check) {
 
 func txCancelOfUndone(c *check) {
 	for _, commit := range []bool{false, true} {
-		was, undo := ended(completion(200, "ok"))(c), c.claimNew()
+		was, undo := putSettled(completion(200, "ok"))(c), c.claimNew()
 		tx := c.run(undo)
 		_, existed := c.txCancel(tx, was.ID) // the barrier, before the work
 		want(c, "Tx.Cancel of a completed key: existed", existed, true)
@@ -145,7 +145,7 @@ func (c *check) ending(tx store.Tx, undo store.Record, commit bool) func() error
 
 func txCancelHoldsTakeOver(c *check) {
 	for _, commit := range []bool{true, false} {
-		for _, put := range []func(*check) store.Record{ended(release), died(store.Transactional)} {
+		for _, put := range []func(*check) store.Record{putSettled(release), putDead(store.Transactional)} {
 			forward, undo := put(c), c.claimNew()
 			tx, req := c.run(undo), request(forward.ID)
 			c.txCancel(tx, forward.ID)
@@ -166,7 +166,7 @@ func txCancelHoldsTakeOver(c *check) {
 // txCancelIsToldSoon checks a transaction that goes on. Calls for its keys soon get an error and change nothing, and
 // other keys are claimed meanwhile.
 func txCancelIsToldSoon(c *check) {
-	undo, absent, released := c.claimNew(), request(newID()), ended(release)(c)
+	undo, absent, released := c.claimNew(), request(newID()), putSettled(release)(c)
 	tx := c.run(undo)
 	c.txCancel(tx, absent.ID)
 	c.txCancel(tx, released.ID)
@@ -247,7 +247,7 @@ func txCancelCrosswise(c *check) {
 func (c *check) undoTogether(undos []store.Record, body func(ctx context.Context, i int, tx store.Tx) (func(), error)) {
 	c.Helper()
 	deadline := c.deadline()
-	together(len(undos), func(i int) {
+	runAtOnce(len(undos), func(i int) {
 		for {
 			err := c.undoOnce(undos[i], func(ctx context.Context, tx store.Tx) (func(), error) { return body(ctx, i, tx) })
 			if err == nil {

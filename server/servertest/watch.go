@@ -86,7 +86,7 @@ func watchIsSilent(c *check) {
 }
 
 func watchOfThePast(c *check) {
-	completed, running := ended(completion(200, "ok"))(c), c.claimDead(store.Keyed)
+	completed, running := putSettled(completion(200, "ok"))(c), c.claimDead(store.Keyed)
 	next := c.takeOver(request(running.ID), running.Fence)
 	for _, past := range []struct {
 		name  string
@@ -132,7 +132,7 @@ func watchRacesSettle(c *check) {
 		told := make([]<-chan struct{}, 4)
 		stops := make([]func(), len(told))
 		var err error
-		together(len(told)+1, func(i int) {
+		runAtOnce(len(told)+1, func(i int) {
 			after := i * 5 // in microseconds: the callers come before the end of the run, or after it
 			if i == len(told) {
 				after = 10

@@ -20,27 +20,27 @@ func keyRows() []row {
 			check: func(p *probe) {
 				r := p.forward()
 				r.keys = nil
-				p.refusal(r, wire.KeyMissing)
+				p.wantRefusal(r, wire.KeyMissing)
 			},
 		},
 		{
 			id: "key/quoted", situation: "A key comes quoted, and then bare.",
 			sent: "`\"k\"`, then `k`", want: "the second is a replay", source: draft + " 2.1; " + spec + ", The request",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				r := p.forward()
 				r.keys = []string{p.key}
-				p.replayed(r, first)
+				p.wantReplay(r, first)
 			},
 		},
 		{
 			id: "key/parameters", situation: "A quoted key has parameters.",
 			sent: "`\"k\"`, then `\"k\";v=1`", want: "the second is a replay", source: "RFC 9651 3.3.3",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				r := p.forward()
-				r.keys = []string{quoted(p.key) + ";v=1"}
-				p.replayed(r, first)
+				r.keys = []string{quoteKey(p.key) + ";v=1"}
+				p.wantReplay(r, first)
 			},
 		},
 		{
@@ -50,8 +50,8 @@ func keyRows() []row {
 				long := p.key + strings.Repeat("k", childkey.MaxKeyBytes-1-len(p.key))
 				for _, end := range []string{"a", "b"} {
 					r := p.forward()
-					r.keys = []string{quoted(long + end)}
-					p.ran(r)
+					r.keys = []string{quoteKey(long + end)}
+					p.wantRun(r)
 				}
 			},
 		},
@@ -61,8 +61,8 @@ func keyRows() []row {
 			check: func(p *probe) {
 				for _, end := range []string{"-A", "-a"} {
 					r := p.forward()
-					r.keys = []string{quoted(p.key + end)}
-					p.ran(r)
+					r.keys = []string{quoteKey(p.key + end)}
+					p.wantRun(r)
 				}
 			},
 		},
@@ -100,7 +100,7 @@ func invalidKeyRows() (all []row) {
 				for _, l := range lines {
 					r.keys = append(r.keys, strings.ReplaceAll(l, "K", "k"))
 				}
-				p.advice(p.refusal(r, wire.KeyInvalid), false)
+				p.wantAdvice(p.wantRefusal(r, wire.KeyInvalid), false)
 			},
 		})
 	}

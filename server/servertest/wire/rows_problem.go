@@ -19,7 +19,7 @@ func (p *probe) refusals() []refused {
 	without.keys, malformed.keys = nil, []string{"a b"}
 	reused := p.forward()
 	reused.body = p.other
-	p.ran(p.forward())
+	p.wantRun(p.forward())
 	return []refused{
 		{wire.KeyMissing, false, p.send(without)},
 		{wire.KeyInvalid, false, p.send(malformed)},
@@ -42,15 +42,15 @@ func problemRows() []row {
 	body := []string{"-own-problems=false"}
 	return []row{
 		every("code", "A refusal has a code.", "`Idempotency-Code`, whatever the body", spec+", The answer", nil, func(p *probe, r refused) {
-			p.refusedWith(r.a, r.code)
+			p.checkRefusal(r.a, r.code)
 		}),
 		every("advice", "A refusal says whether a retry can help.", "`Idempotency-Should-Retry: false` and `X-Should-Retry: false`, no `Retry-After`", spec+", The answer", nil, func(p *probe, r refused) {
-			p.advice(r.a, false)
-			p.noHint(r.a)
+			p.wantAdvice(r.a, false)
+			p.wantNoHint(r.a)
 		}),
 		every("mark", "Only a key that was looked up was honoured.", "`Idempotent-Replayed: false` with 422, and none with 400", spec+", The answer", nil, func(p *probe, r refused) {
 			if r.asked {
-				p.marked(r.a, false)
+				p.wantMark(r.a, false)
 				return
 			}
 			p.want(len(r.a.header.Values(wire.HeaderReplayed)) == 0, "%s: %q with %s, want none", wire.HeaderReplayed, r.a.header.Values(wire.HeaderReplayed), r.code)
@@ -59,18 +59,18 @@ func problemRows() []row {
 			p.want(r.a.header.Get("Cache-Control") == "no-store", "Cache-Control: %q, want no-store", r.a.header.Get("Cache-Control"))
 		}),
 		every("secret", "A refusal does not repeat the key.", "the key neither in a header nor in the body", spec+", The answer", nil, func(p *probe, r refused) {
-			p.hides(r.a)
+			p.wantHidden(r.a)
 		}),
 		every("media-type", "A refusal is a problem.", "`application/problem+json`, a JSON object", "RFC 9457 3", body, func(p *probe, r refused) {
-			p.problem(r.a)
+			p.wantProblem(r.a)
 		}),
 		every("type", "The problem has the type of its code.", "`type` is `https://fanonce.dev/problems/` and the code; `code` is the code", "RFC 9457 3.1.1; "+spec, body, func(p *probe, r refused) {
-			members := p.problem(r.a)
+			members := p.wantProblem(r.a)
 			p.member(members, "type", wire.TypePrefix+string(r.code))
 			p.member(members, "code", string(r.code))
 		}),
 		every("members", "The problem repeats status and advice.", "`status` is the status, `retryable` is false, `title` and `detail` are texts", "RFC 9457 3.1; "+spec, body, func(p *probe, r refused) {
-			members := p.problem(r.a)
+			members := p.wantProblem(r.a)
 			p.member(members, "status", fmt.Sprint(r.a.status))
 			p.member(members, "retryable", "false")
 			for _, name := range []string{"title", "detail"} {
@@ -79,7 +79,7 @@ func problemRows() []row {
 			}
 		}),
 		every("instance", "The problem has an instance, by which people find the key.", "`instance` is `urn:uuid:` and an ID", "RFC 9457 3.1.5; "+spec, body, func(p *probe, r refused) {
-			text, _ := p.problem(r.a)["instance"].(string)
+			text, _ := p.wantProblem(r.a)["instance"].(string)
 			p.want(instance.MatchString(text), "member instance: %q, want urn:uuid: and an ID", text)
 		}),
 		{
@@ -87,11 +87,11 @@ func problemRows() []row {
 			sent: "the slow body, and beside it the same with `Prefer: wait=0`", want: "`retryable` is true, and `retry_after_ms` is `Retry-After-Ms`", source: spec + ", The answer",
 			needs: []string{"-slow", "-own-problems=false"},
 			check: func(p *probe) {
-				p.beside(func() {
-					a := p.refusal(p.slowly().with(wire.HeaderPrefer, "wait=0"), wire.InProgress)
-					members := p.problem(a)
+				p.doDuringSlow(func() {
+					a := p.wantRefusal(p.slowRequest().with(wire.HeaderPrefer, "wait=0"), wire.InProgress)
+					members := p.wantProblem(a)
 					p.member(members, "retryable", "true")
-					p.member(members, "retry_after_ms", fmt.Sprint(p.hint(a)))
+					p.member(members, "retry_after_ms", fmt.Sprint(p.wantHint(a)))
 				})
 			},
 		},

@@ -25,7 +25,7 @@ func (p *probe) start() *slowRun {
 	var first *slowRun
 	for range maxStarts {
 		ended := make(chan *slowRun, 2)
-		a, b := p.copyOf(ended), p.copyOf(ended)
+		a, b := p.sendCopy(ended), p.sendCopy(ended)
 		first = <-ended
 		if first.err == nil && first.answer.header.Get(wire.HeaderCode) == string(wire.InProgress) {
 			if first == a {
@@ -42,10 +42,10 @@ func (p *probe) start() *slowRun {
 	return nil
 }
 
-// copyOf sends the slow request, and says when it ended.
-func (p *probe) copyOf(ended chan<- *slowRun) *slowRun {
+// sendCopy sends the slow request, and says when it ended.
+func (p *probe) sendCopy(ended chan<- *slowRun) *slowRun {
 	s := &slowRun{done: make(chan struct{})}
-	slow := p.slowly().with(wire.HeaderPrefer, "wait=0")
+	slow := p.slowRequest().with(wire.HeaderPrefer, "wait=0")
 	go func() {
 		s.answer, s.err = p.target.send(p.ctx, slow)
 		s.ended = time.Now()
@@ -62,12 +62,12 @@ func (p *probe) wait(s *slowRun) {
 	}
 	<-s.done
 	p.want(s.err == nil, "the slow request: no answer: %v", s.err)
-	p.success(s.answer)
-	p.marked(s.answer, false)
+	p.wantSuccess(s.answer)
+	p.wantMark(s.answer, false)
 }
 
-// beside does something while the slow request runs.
-func (p *probe) beside(do func()) {
+// doDuringSlow does something while the slow request runs.
+func (p *probe) doDuringSlow(do func()) {
 	s := p.start()
 	do()
 	done := time.Now()
@@ -75,8 +75,8 @@ func (p *probe) beside(do func()) {
 	p.want(s == nil || done.Before(s.ended), "the answer came only when the slow request had ended")
 }
 
-// slowly is the slow request.
-func (p *probe) slowly() request {
+// slowRequest is the slow request.
+func (p *probe) slowRequest() request {
 	r := p.forward()
 	r.body = p.slow
 	return r
@@ -90,9 +90,9 @@ func progressRows() []row {
 			sent: "the slow body, and beside it the same with `Prefer: wait=0`", want: "409 `in-progress`, a retry can help, in both headers", source: draft + " 2.6; RFC 7240 4.3",
 			needs: slow,
 			check: func(p *probe) {
-				p.beside(func() {
-					a := p.refusal(p.slowly().with(wire.HeaderPrefer, "wait=0"), wire.InProgress)
-					p.advice(a, true)
+				p.doDuringSlow(func() {
+					a := p.wantRefusal(p.slowRequest().with(wire.HeaderPrefer, "wait=0"), wire.InProgress)
+					p.wantAdvice(a, true)
 				})
 			},
 		},
@@ -101,7 +101,7 @@ func progressRows() []row {
 			sent: "as progress/refused", want: "`Retry-After` in seconds, at least 1, and `Retry-After-Ms`, the same wait before it was rounded up", source: "RFC 9110 10.2.3; " + spec,
 			needs: slow,
 			check: func(p *probe) {
-				p.beside(func() { p.hint(p.send(p.slowly().with(wire.HeaderPrefer, "wait=0"))) })
+				p.doDuringSlow(func() { p.wantHint(p.send(p.slowRequest().with(wire.HeaderPrefer, "wait=0"))) })
 			},
 		},
 		{
@@ -109,10 +109,10 @@ func progressRows() []row {
 			sent: "as progress/refused, and again later", want: "the answer of the first request, as a replay", source: draft + " 2.6",
 			needs: slow,
 			check: func(p *probe) {
-				p.beside(func() { p.refusal(p.slowly().with(wire.HeaderPrefer, "wait=0"), wire.InProgress) })
-				a := p.send(p.slowly())
-				p.success(a)
-				p.marked(a, true)
+				p.doDuringSlow(func() { p.wantRefusal(p.slowRequest().with(wire.HeaderPrefer, "wait=0"), wire.InProgress) })
+				a := p.send(p.slowRequest())
+				p.wantSuccess(a)
+				p.wantMark(a, true)
 			},
 		},
 		{
@@ -121,22 +121,22 @@ func progressRows() []row {
 			needs: slow,
 			check: func(p *probe) {
 				s := p.start()
-				a := p.send(p.slowly().with(wire.HeaderPrefer, "wait=10"))
+				a := p.send(p.slowRequest().with(wire.HeaderPrefer, "wait=10"))
 				p.wait(s)
-				p.success(a)
-				p.marked(a, true)
+				p.wantSuccess(a)
+				p.wantMark(a, true)
 			},
 		},
 		{
 			id: "progress/once", situation: "Eight callers send one request at the same time.",
 			sent: "the body that succeeds, eight times at once, each until it has an answer", want: "one body in all eight, and one run", source: draft + " 2.6",
-			check: func(p *probe) { p.together(8) },
+			check: func(p *probe) { p.sendAtOnce(8) },
 		},
 	}
 }
 
-// together sends one request n times at once. Each copy that is told to wait comes again.
-func (p *probe) together(n int) {
+// sendAtOnce sends one request n times at once. Each copy that is told to wait comes again.
+func (p *probe) sendAtOnce(n int) {
 	answers := make([]answer, n)
 	probes := make([]probe, n)
 	var running sync.WaitGroup
@@ -148,7 +148,7 @@ func (p *probe) together(n int) {
 	runs := 0
 	for i := range n {
 		p.want(probes[i].failure == "", "%s", probes[i].failure)
-		p.success(answers[i])
+		p.wantSuccess(answers[i])
 		p.want(string(answers[i].body) == string(answers[0].body), "two bodies: %.80q and %.80q", answers[0].body, answers[i].body)
 		if replayed, ok := wire.ParseFlag(answers[i].header.Values(wire.HeaderReplayed)); ok && !replayed {
 			runs++
@@ -161,7 +161,7 @@ func (p *probe) together(n int) {
 func (p *probe) untilFinal(r request) answer {
 	for {
 		a := p.send(r)
-		if p.failed() || a.header.Get(wire.HeaderCode) != string(wire.InProgress) {
+		if p.hasEnded() || a.header.Get(wire.HeaderCode) != string(wire.InProgress) {
 			return a
 		}
 		time.Sleep(50 * time.Millisecond) // as a caller's backoff
@@ -175,11 +175,11 @@ func callerRows() []row {
 			sent: "one key as two callers, with two bodies", want: "two runs", source: spec + ", The request",
 			needs: []string{"-auth", "-other-auth"},
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				r := p.forward()
 				r.auth, r.body = p.otherAuth, p.body+" "
-				p.ran(r)
-				p.replayed(p.forward(), first)
+				p.wantRun(r)
+				p.wantReplay(p.forward(), first)
 			},
 		},
 		{
@@ -189,7 +189,7 @@ func callerRows() []row {
 			check: func(p *probe) {
 				r := p.forward()
 				r.auth = [2]string{}
-				a := p.refusal(r, wire.ScopeMissing)
+				a := p.wantRefusal(r, wire.ScopeMissing)
 				p.want(a.header.Get("Www-Authenticate") != "", "no WWW-Authenticate")
 			},
 		},
@@ -200,7 +200,7 @@ func callerRows() []row {
 			check: func(p *probe) {
 				r := p.forward()
 				r.auth, r.keys = [2]string{}, nil
-				p.refusal(r, wire.ScopeMissing)
+				p.wantRefusal(r, wire.ScopeMissing)
 			},
 		},
 	}

@@ -24,15 +24,15 @@ func replayRows() []row {
 		{
 			id: "replay/first", situation: "A key is new.",
 			sent: "the body that succeeds", want: "2xx, `Idempotent-Replayed: false`", source: spec + ", The answer",
-			check: func(p *probe) { p.ran(p.forward()) },
+			check: func(p *probe) { p.wantRun(p.forward()) },
 		},
 		{
 			id: "replay/equal", situation: "The request is repeated, three times.",
 			sent: "the same request", want: "the same status and bytes, `Idempotent-Replayed: true`", source: draft + " 2.6",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				for range 3 {
-					p.replayed(p.forward(), first)
+					p.wantReplay(p.forward(), first)
 				}
 			},
 		},
@@ -40,9 +40,9 @@ func replayRows() []row {
 			id: "replay/headers", situation: "A replay has the headers that are stored.",
 			sent: "the same request", want: "Content-Type, Location, ETag, Link and the like as in the first answer", source: spec + ", The answer",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				p.want(len(first.body) == 0 || first.header.Get("Content-Type") != "", "the first answer has a body without Content-Type")
-				again := p.replayed(p.forward(), first)
+				again := p.wantReplay(p.forward(), first)
 				for _, name := range kept {
 					p.want(slices.Equal(first.header.Values(name), again.header.Values(name)), "%s: %q, want %q", name, again.header.Values(name), first.header.Values(name))
 				}
@@ -53,8 +53,8 @@ func replayRows() []row {
 			sent: "the same request; the first answer had a Set-Cookie", want: "no Set-Cookie, Authorization, Server-Timing, request id or rate limit",
 			source: "RFC 6265 3: a cookie is one session's",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
-				again := p.replayed(p.forward(), first)
+				first := p.wantRun(p.forward())
+				again := p.wantReplay(p.forward(), first)
 				for _, name := range dropped {
 					p.want(len(again.header.Values(name)) == 0, "a replay has %s", name)
 				}
@@ -67,7 +67,7 @@ func replayRows() []row {
 			id: "replay/no-store", situation: "No cache keeps a replay.",
 			sent: "the same request", want: "`Cache-Control: no-store`", source: "RFC 9111 5.2.2.5",
 			check: func(p *probe) {
-				again := p.replayed(p.forward(), p.ran(p.forward()))
+				again := p.wantReplay(p.forward(), p.wantRun(p.forward()))
 				p.want(strings.Contains(again.header.Get("Cache-Control"), "no-store"), "Cache-Control: %q, want no-store", again.header.Get("Cache-Control"))
 			},
 		},
@@ -75,8 +75,8 @@ func replayRows() []row {
 			id: "replay/no-code", situation: "An answer of the handler is not a refusal.",
 			sent: "the body that succeeds, twice", want: "no `Idempotency-Code`", source: spec + ", The answer",
 			check: func(p *probe) {
-				first := p.ran(p.forward())
-				for _, a := range []answer{first, p.replayed(p.forward(), first)} {
+				first := p.wantRun(p.forward())
+				for _, a := range []answer{first, p.wantReplay(p.forward(), first)} {
 					p.want(a.header.Get(wire.HeaderCode) == "", "%s: %q, want none", wire.HeaderCode, a.header.Get(wire.HeaderCode))
 				}
 			},
@@ -95,9 +95,9 @@ func refusalReplay() row {
 			r.body = p.refused
 			first := p.send(r)
 			p.want(first.status/100 == 4 && first.header.Get(wire.HeaderCode) == "", "status %d, want a 4xx of the handler", first.status)
-			p.marked(first, false)
-			p.advice(first, false)
-			p.advice(p.replayed(r, first), false)
+			p.wantMark(first, false)
+			p.wantAdvice(first, false)
+			p.wantAdvice(p.wantReplay(r, first), false)
 		},
 	}
 }
@@ -113,8 +113,8 @@ func failureReplay() row {
 			for range 2 {
 				a := p.send(r)
 				p.want(a.status/100 == 5 && a.header.Get(wire.HeaderCode) == "", "status %d, want a 5xx of the handler", a.status)
-				p.marked(a, false)
-				p.advice(a, true)
+				p.wantMark(a, false)
+				p.wantAdvice(a, true)
 			}
 		},
 	}
@@ -129,7 +129,7 @@ func largeReplay() row {
 		sent: "the body that succeeds with 96 KiB of spaces behind it, twice", want: "2xx, then its replay", source: spec + ", The answer",
 		check: func(p *probe) {
 			r := p.large(" ")
-			p.replayed(r, p.ran(r))
+			p.wantReplay(r, p.wantRun(r))
 		},
 	}
 }
@@ -150,13 +150,13 @@ func reuseRows() []row {
 			id: "reuse/" + id, situation: situation, sent: sent, want: "422 `key-reused`, no retry; then the replay of the first", source: draft + " 2.6, 2.7",
 			needs: needs,
 			check: func(p *probe) {
-				first := p.ran(p.forward())
+				first := p.wantRun(p.forward())
 				r := p.forward()
 				change(p, &r)
-				a := p.refusal(r, wire.KeyReused)
-				p.advice(a, false)
-				p.noHint(a)
-				p.replayed(p.forward(), first)
+				a := p.wantRefusal(r, wire.KeyReused)
+				p.wantAdvice(a, false)
+				p.wantNoHint(a)
+				p.wantReplay(p.forward(), first)
 			},
 		}
 	}
@@ -175,8 +175,8 @@ func reuseRows() []row {
 			id: "reuse/tail", situation: "Two large bodies differ in the last byte.",
 			sent: "96 KiB that end in a space, then in a line feed", want: "422 `key-reused`", source: draft + " 2.4",
 			check: func(p *probe) {
-				p.ran(p.large(" "))
-				p.refusal(p.large("\n"), wire.KeyReused)
+				p.wantRun(p.large(" "))
+				p.wantRefusal(p.large("\n"), wire.KeyReused)
 			},
 		},
 		{
@@ -184,10 +184,10 @@ func reuseRows() []row {
 			sent: "the slow body, and beside it another one", want: "422 `key-reused` before the first request ends", source: spec + ", The codes",
 			needs: []string{"-slow"},
 			check: func(p *probe) {
-				p.beside(func() {
+				p.doDuringSlow(func() {
 					r := p.forward()
 					r.body = p.other
-					p.refusal(r, wire.KeyReused)
+					p.wantRefusal(r, wire.KeyReused)
 				})
 			},
 		},
@@ -202,25 +202,25 @@ func limitRows() []row {
 			check: func(p *probe) {
 				r := p.forward()
 				r.body += strings.Repeat(" ", int(p.maxBody)+1-len(r.body))
-				p.refusal(r.with("Expect", "100-continue"), wire.BodyTooLarge) // or the answer is lost with the connection
-				p.ran(p.forward())
+				p.wantRefusal(r.with("Expect", "100-continue"), wire.BodyTooLarge) // or the answer is lost with the connection
+				p.wantRun(p.forward())
 			},
 		},
 		{
 			id: "limit/get", situation: "A GET has a key.",
 			sent: "GET with the key of a request that ran", want: "no `Idempotent-Replayed`, no `Idempotency-Code`: a GET is not guarded", source: "RFC 9110 9.2.1",
-			check: func(p *probe) { p.unguarded(http.MethodGet) },
+			check: func(p *probe) { p.wantUnguarded(http.MethodGet) },
 		},
 		{
 			id: "limit/head", situation: "A HEAD has a key.",
 			sent: "HEAD with the key of a request that ran", want: "no `Idempotent-Replayed`, no `Idempotency-Code`: a HEAD is not guarded", source: "RFC 9110 9.2.1",
-			check: func(p *probe) { p.unguarded(http.MethodHead) },
+			check: func(p *probe) { p.wantUnguarded(http.MethodHead) },
 		},
 		{
 			id: "limit/cors", situation: "A request comes from a script of another origin.",
 			sent: "`Origin: https://example.com`", want: "`Access-Control-Expose-Headers` names the headers of the contract", source: "Fetch standard, CORS protocol",
 			check: func(p *probe) {
-				a := p.ran(p.forward().with("Origin", "https://example.com"))
+				a := p.wantRun(p.forward().with("Origin", "https://example.com"))
 				exposed := strings.ToLower(strings.Join(a.header.Values("Access-Control-Expose-Headers"), ","))
 				for _, name := range []string{wire.HeaderReplayed, wire.HeaderCode, wire.HeaderShouldRetry, wire.HeaderRetryAfter, wire.HeaderRetryAfterMs} {
 					p.want(strings.Contains(exposed, strings.ToLower(name)), "Access-Control-Expose-Headers: %q, want %s in it", exposed, name)
@@ -230,9 +230,9 @@ func limitRows() []row {
 	}
 }
 
-// unguarded wants the answer to a method without effects to be no answer of the contract.
-func (p *probe) unguarded(method string) {
-	p.ran(p.forward())
+// wantUnguarded wants the answer to a method without effects to be no answer of the contract.
+func (p *probe) wantUnguarded(method string) {
+	p.wantRun(p.forward())
 	r := p.forward()
 	r.method, r.body = method, ""
 	a := p.send(r)

@@ -11,9 +11,9 @@ func firstSentRows() []row {
 		return row{
 			id: "first-sent/" + name, situation: situation, sent: sent, want: want + "; nothing is stored: the key runs later", source: spec + ", The request",
 			check: func(p *probe) {
-				a := p.refusal(p.forward().with(wire.HeaderFirstSent, lines(time.Now())...), code)
-				p.advice(a, false)
-				p.ran(p.forward())
+				a := p.wantRefusal(p.forward().with(wire.HeaderFirstSent, lines(time.Now())...), code)
+				p.wantAdvice(a, false)
+				p.wantRun(p.forward())
 			},
 		}
 	}
@@ -24,8 +24,8 @@ func firstSentRows() []row {
 			sent: "`Idempotency-First-Sent` of a minute ago, then of now", want: "2xx, then its replay", source: spec + ", The request",
 			check: func(p *probe) {
 				at := func(ago time.Duration) string { return wire.FormatFirstSent(time.Now().Add(-ago)) }
-				first := p.ran(p.forward().with(wire.HeaderFirstSent, at(time.Minute)))
-				p.replayed(p.forward().with(wire.HeaderFirstSent, at(0)), first)
+				first := p.wantRun(p.forward().with(wire.HeaderFirstSent, at(time.Minute)))
+				p.wantReplay(p.forward().with(wire.HeaderFirstSent, at(0)), first)
 			},
 		},
 		refused("unparsable", "The time is not in RFC 3339.", "`yesterday`", wire.FirstSentInvalid, bad,
@@ -46,7 +46,7 @@ func firstSentRows() []row {
 func undoRows() []row {
 	needs := []string{"-undo"}
 	fate := func(p *probe, a answer, want string) {
-		p.success(a)
+		p.wantSuccess(a)
 		p.want(a.header.Get(wire.HeaderForward) == want, "%s: %q, want %s", wire.HeaderForward, a.header.Get(wire.HeaderForward), want)
 	}
 	return []row{
@@ -54,7 +54,7 @@ func undoRows() []row {
 			id: "undo/ran", situation: "A request that ran is undone.",
 			sent: "the request, then its undo with `Idempotency-Cancels`", want: "2xx, `Idempotent-Forward: ran`", source: spec + ", The answer", needs: needs,
 			check: func(p *probe) {
-				p.ran(p.forward())
+				p.wantRun(p.forward())
 				fate(p, p.send(p.cancel()), wire.ForwardRan)
 			},
 		},
@@ -62,8 +62,8 @@ func undoRows() []row {
 			id: "undo/repeated", situation: "An undo is repeated.",
 			sent: "the same undo twice", want: "the same answer as a replay", source: spec + ", The request", needs: needs,
 			check: func(p *probe) {
-				p.ran(p.forward())
-				p.replayed(p.cancel(), p.ran(p.cancel()))
+				p.wantRun(p.forward())
+				p.wantReplay(p.cancel(), p.wantRun(p.cancel()))
 			},
 		},
 		{
@@ -77,9 +77,9 @@ func undoRows() []row {
 			check: func(p *probe) {
 				fate(p, p.send(p.cancel()), wire.ForwardNeverRan)
 				for range 2 {
-					a := p.refusal(p.forward(), wire.KeyCancelled)
-					p.advice(a, false)
-					p.noHint(a)
+					a := p.wantRefusal(p.forward(), wire.KeyCancelled)
+					p.wantAdvice(a, false)
+					p.wantNoHint(a)
 				}
 			},
 		},
@@ -87,9 +87,9 @@ func undoRows() []row {
 			id: "undo/after", situation: "The request is repeated after it ran and was undone.",
 			sent: "the request, its undo, the request", want: "410 `key-cancelled`, and no replay", source: spec + ", The codes", needs: needs,
 			check: func(p *probe) {
-				p.ran(p.forward())
+				p.wantRun(p.forward())
 				fate(p, p.send(p.cancel()), wire.ForwardRan)
-				p.refusal(p.forward(), wire.KeyCancelled)
+				p.wantRefusal(p.forward(), wire.KeyCancelled)
 			},
 		},
 		{
@@ -99,14 +99,14 @@ func undoRows() []row {
 				fate(p, p.send(p.cancel()), wire.ForwardNeverRan)
 				r := p.forward()
 				r.body = p.other
-				p.refusal(r, wire.KeyCancelled)
+				p.wantRefusal(r, wire.KeyCancelled)
 			},
 		},
 		{
 			id: "undo/in-flight", situation: "An undo comes while its request runs.",
 			sent: "the slow body, and beside it the undo", want: "409 `in-progress`: nothing is undone yet", source: spec + ", The codes", needs: []string{"-undo", "-slow"},
 			check: func(p *probe) {
-				p.beside(func() { p.refusal(p.cancel().with(wire.HeaderPrefer, "wait=0"), wire.InProgress) })
+				p.doDuringSlow(func() { p.wantRefusal(p.cancel().with(wire.HeaderPrefer, "wait=0"), wire.InProgress) })
 			},
 		},
 		{
@@ -114,14 +114,14 @@ func undoRows() []row {
 			sent: "one key in both headers", want: "400 `key-invalid`", source: spec + ", The request", needs: needs,
 			check: func(p *probe) {
 				r := p.cancel()
-				r.keys = []string{quoted(p.key)}
-				p.refusal(r, wire.KeyInvalid)
+				r.keys = []string{quoteKey(p.key)}
+				p.wantRefusal(r, wire.KeyInvalid)
 			},
 		},
 		{
 			id: "undo/malformed", situation: "An undo names a malformed key.",
 			sent: "`Idempotency-Cancels: a b`", want: "400 `key-invalid`", source: spec + ", The request", needs: needs,
-			check: func(p *probe) { p.refusal(p.cancel().with(wire.HeaderCancels, "a b"), wire.KeyInvalid) },
+			check: func(p *probe) { p.wantRefusal(p.cancel().with(wire.HeaderCancels, "a b"), wire.KeyInvalid) },
 		},
 		{
 			id: "opaque/unknown", situation: "A handler whose effects nobody can see fails with a 5xx, and the request is repeated.",
@@ -132,9 +132,9 @@ func undoRows() []row {
 				r.path, r.body = p.opaque, p.failing
 				first := p.send(r)
 				p.want(first.status/100 == 5, "status %d, want a 5xx of the handler", first.status)
-				a := p.refusal(r, wire.OutcomeUnknown)
-				p.advice(a, false)
-				p.noHint(a)
+				a := p.wantRefusal(r, wire.OutcomeUnknown)
+				p.wantAdvice(a, false)
+				p.wantNoHint(a)
 			},
 		},
 	}
