@@ -47,7 +47,7 @@ func NewCitusPool(tb testing.TB) *pgxpool.Pool {
 		defer cancel()
 		drop := "drop schema " + pgx.Identifier{schema}.Sanitize() + " cascade"
 		_, err := pool.Exec(ctx, drop)
-		for deadlocked(err) { // with the drop of another test
+		for isDeadlock(err) { // with the drop of another test
 			_, err = pool.Exec(ctx, drop)
 		}
 		if err != nil {
@@ -57,7 +57,7 @@ func NewCitusPool(tb testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-func deadlocked(err error) bool {
+func isDeadlock(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "40P01"
 }

@@ -63,8 +63,8 @@ func (i *Injector) disarm() bool {
 	return i.fired.Load()
 }
 
-// next counts a round trip, and returns the fault that it is to have, if any.
-func (i *Injector) next() faultKind {
+// takeFault counts a round trip, and returns the fault that it is to have, if any.
+func (i *Injector) takeFault() faultKind {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.left == 0 {
@@ -100,7 +100,7 @@ type faultyConn struct {
 }
 
 func (c *faultyConn) Write(b []byte) (int, error) {
-	switch c.injector.next() {
+	switch c.injector.takeFault() {
 	case faultCut:
 		_ = c.Close() // it is meant to break
 		return 0, errInjected

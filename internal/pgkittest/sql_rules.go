@@ -117,7 +117,7 @@ func (r SQLRules) Broken(name, text string) (rules []string) {
 		}
 	}
 	check(RuleVolatile, writes && sqlVolatile.MatchString(sql))
-	check(RuleTime, writes && r.timed(sql))
+	check(RuleTime, writes && r.needsServerTime(sql))
 	check(RuleCase, writes && sqlValueCase.MatchString(sql))
 	check(RuleUpsert, sqlUpsert.MatchString(sql))
 	check(RuleNotify, writes && strings.Contains(sql, "pg_notify("))
@@ -130,9 +130,9 @@ func (r SQLRules) Broken(name, text string) (rules []string) {
 	return rules
 }
 
-// timed reports whether the time is asked for where Citus would have each server answer. In the values
+// needsServerTime reports whether the time is asked for where Citus would have each server answer. In the values
 // of one row it is not: the coordinator has worked them out before it sends them.
-func (r SQLRules) timed(sql string) bool {
+func (r SQLRules) needsServerTime(sql string) bool {
 	inCase := !strings.Contains(sql, "values (") && slices.ContainsFunc(sqlCase.FindAllString(sql, -1), sqlTimes.MatchString)
 	return inCase || sqlCoalesce.MatchString(sql) || sqlReturning.MatchString(sql)
 }

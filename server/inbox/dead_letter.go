@@ -43,7 +43,7 @@ func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 	var failure error
 	_, replayed, err := a.inbox.guard.Do(ctx, task, key, a.message.Payload, func(ctx context.Context) (server.Response, error) {
 		if failure = a.deadLetter(ctx, cause); failure != nil {
-			return failed(), nil
+			return failureResponse(), nil
 		}
 		return server.Response{Status: statusHandled}, server.Settle(ctx, server.DeadLetter())
 	})
@@ -70,9 +70,9 @@ func (a *attempt) letterKey() (childkey.Key, error) {
 	return a.inbox.key(parts...)
 }
 
-// quarantined writes the dead letter of a message that killed too many processes, and then
+// resolveQuarantined writes the dead letter of a message that killed too many processes, and then
 // completes its record.
-func (a *attempt) quarantined(ctx context.Context, cause error) (Delivery, error) {
+func (a *attempt) resolveQuarantined(ctx context.Context, cause error) (Delivery, error) {
 	if d, err := a.letter(ctx, cause); d != Dead {
 		return d, err
 	}

@@ -187,7 +187,7 @@ func (a *attempt) run(ctx context.Context) (Delivery, error) {
 	answer, replayed, err := a.inbox.guard.Do(ctx, a.inbox.task, a.key, a.message.Payload, a.work)
 	switch {
 	case err != nil:
-		return a.refused(ctx, errors.Join(err, a.err))
+		return a.handleRefusal(ctx, errors.Join(err, a.err))
 	case replayed && answer.Status == statusDead:
 		return Dead, nil
 	case replayed:
@@ -201,9 +201,11 @@ func (a *attempt) run(ctx context.Context) (Delivery, error) {
 	}
 }
 
-// failed is the answer of a failed attempt. It leaves the error out: with any error the attempt failed, and nothing
+// failureResponse returns the answer of a failed attempt. It leaves the error out: with any error the attempt failed, and nothing
 // is stored.
-func failed() server.Response { return server.Response{Status: http.StatusInternalServerError} }
+func failureResponse() server.Response {
+	return server.Response{Status: http.StatusInternalServerError}
+}
 
 // work is the handler: the fence counts the attempts.
 func (a *attempt) work(ctx context.Context) (server.Response, error) {
@@ -212,27 +214,27 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 	if n > last {
 		a.cause = cmp.Or(a.cause, ErrAttemptsSpent)
 		if a.err = a.deadLetter(ctx, a.cause); a.err != nil {
-			return failed(), nil
+			return failureResponse(), nil
 		}
 		a.dead = true
 		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
 	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
 		a.spent, a.cause = a.last, a.err
-		return failed(), nil
+		return failureResponse(), nil
 	}
 	return server.Response{Status: statusHandled}, nil
 }
 
-// refused decides about a message that did not run and has no answer.
-func (a *attempt) refused(ctx context.Context, err error) (Delivery, error) {
+// handleRefusal decides about a message that did not run and has no answer.
+func (a *attempt) handleRefusal(ctx context.Context, err error) (Delivery, error) {
 	switch codeOf(err) {
 	case wire.ResponseGone: // past its retention the message is still handled
 		return Duplicate, nil
 	case wire.InProgress, wire.LeaseLost:
 		return Busy, err
 	case wire.Poisoned:
-		return a.quarantined(ctx, err)
+		return a.resolveQuarantined(ctx, err)
 	case wire.KeyReused, wire.OutcomeUnknown, wire.KeyCancelled:
 		return a.letter(ctx, err) // it can never run; the record stays as it is, for a person
 	case wire.TransactionFailed:

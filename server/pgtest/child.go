@@ -39,8 +39,8 @@ func launch(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// ended reports whether the process has ended.
-func (c *child) ended() bool {
+// hasEnded reports whether the process has ended.
+func (c *child) hasEnded() bool {
 	select {
 	case <-c.done:
 		return true
@@ -52,7 +52,7 @@ func (c *child) ended() bool {
 // signal sends sig and waits for the end of the process. A process that has
 // already ended does not cause an error.
 func (c *child) signal(sig os.Signal) error {
-	if c.ended() {
+	if c.hasEnded() {
 		return nil
 	}
 	// ErrProcessDone: the process ended between the two lines, and done will soon be closed.

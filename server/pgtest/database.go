@@ -32,7 +32,7 @@ func (c *Cluster) DropDatabase(ctx context.Context, name string) error {
 	if err := c.usable(name); err != nil {
 		return err
 	}
-	if err := c.exec(ctx, "drop database if exists "+c.quoted(name)+" with (force)"); err != nil {
+	if err := c.exec(ctx, "drop database if exists "+c.quoteName(name)+" with (force)"); err != nil {
 		return fmt.Errorf("pgtest: drop database %s: %w", name, err)
 	}
 	return nil
@@ -46,9 +46,9 @@ func (c *Cluster) createFrom(ctx context.Context, name, template string) error {
 		return err
 	}
 	if template != "template0" {
-		template = c.quoted(template)
+		template = c.quoteName(template)
 	}
-	if err := c.copyDatabase(ctx, c.quoted(name), template); err != nil {
+	if err := c.copyDatabase(ctx, c.quoteName(name), template); err != nil {
 		return fmt.Errorf("pgtest: create database %s: %w", name, err)
 	}
 	return nil
@@ -87,8 +87,8 @@ func (c *Cluster) usable(name string) error {
 	return nil
 }
 
-// quoted is the SQL identifier of the database called name.
-func (c *Cluster) quoted(name string) string {
+// quoteName is the SQL identifier of the database called name.
+func (c *Cluster) quoteName(name string) string {
 	if c.tenant != nil {
 		name = c.tenant.realName(name)
 	}
