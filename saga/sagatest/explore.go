@@ -52,16 +52,16 @@ func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, opti
 }
 
 // test explores, and fails t if it finds something wrong.
-func (x *explorer) test(t *testing.T) {
+func (e *explorer) test(t *testing.T) {
 	t.Helper()
-	found := x.explore(t)
+	found := e.explore(t)
 	for _, v := range found[:min(len(found), 10)] {
 		t.Error(v)
 	}
 	if len(found) > 10 {
 		t.Errorf("… and %d more", len(found)-10)
 	}
-	t.Logf("sagatest: explored %d runs", x.runs)
+	t.Logf("sagatest: explored %d runs", e.runs)
 }
 
 // ExploreCalls is [Explore] for a saga whose functions make calls. build returns the saga for a
@@ -74,11 +74,11 @@ func ExploreCalls[In, Out any](
 	t *testing.T, services []string, build func(client *sdk.Client) *saga.Definition[In, Out], in In, options ...Option,
 ) {
 	t.Helper()
-	x, err := newCallsExplorer(services, build, in, options)
+	e, err := newCallsExplorer(services, build, in, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.test(t)
+	e.test(t)
 }
 
 func newCallsExplorer[In, Out any](
@@ -88,13 +88,13 @@ func newCallsExplorer[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	x := newExplorer(build(client), in, options)
-	x.services = services
-	x.build = func(client *sdk.Client) (saga.AnyDefinition, runFunc) {
+	e := newExplorer(build(client), in, options)
+	e.services = services
+	e.build = func(client *sdk.Client) (saga.AnyDefinition, runFunc) {
 		d := build(client)
 		return d, runOf(d, in)
 	}
-	return x, nil
+	return e, nil
 }
 
 // An Option changes an exploration.
@@ -102,15 +102,15 @@ type Option func(*explorer)
 
 // Answer sets what the call of a step returns; v is encoded as JSON.
 func Answer(step string, v any) Option {
-	return func(x *explorer) {
+	return func(e *explorer) {
 		data, err := json.Marshal(v)
 		if err != nil {
-			x.mistakes = append(x.mistakes, fmt.Sprintf("Answer(%q): %v", step, err))
+			e.mistakes = append(e.mistakes, fmt.Sprintf("Answer(%q): %v", step, err))
 		}
-		if !slices.ContainsFunc(x.steps, func(s saga.StepInfo) bool { return s.Name == step }) {
-			x.mistakes = append(x.mistakes, fmt.Sprintf("Answer(%q): no such step", step))
+		if !slices.ContainsFunc(e.steps, func(s saga.StepInfo) bool { return s.Name == step }) {
+			e.mistakes = append(e.mistakes, fmt.Sprintf("Answer(%q): no such step", step))
 		}
-		x.answers[step] = string(data)
+		e.answers[step] = string(data)
 	}
 }
 
@@ -141,17 +141,17 @@ type explorer struct {
 }
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
-	x := &explorer{
+	e := &explorer{
 		id: journal.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
 		build: func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, in) },
 	}
-	for _, s := range x.steps {
-		x.answers[s.Name] = string(s.ZeroOutput)
+	for _, s := range e.steps {
+		e.answers[s.Name] = string(s.ZeroOutput)
 	}
 	for _, option := range options {
-		option(x)
+		option(e)
 	}
-	return x
+	return e
 }
 
 // A runFunc runs the saga in an engine.
@@ -165,9 +165,9 @@ func runOf[In, Out any](d *saga.Definition[In, Out], in In) runFunc {
 }
 
 // explore plays all scenarios, on all processors, and returns what went wrong.
-func (x *explorer) explore(t *testing.T) []string {
-	if len(x.mistakes) > 0 {
-		return x.mistakes
+func (e *explorer) explore(t *testing.T) []string {
+	if len(e.mistakes) > 0 {
+		return e.mistakes
 	}
 	queue := make(chan scenario)
 	t.Run("explore", func(t *testing.T) {
@@ -175,20 +175,20 @@ func (x *explorer) explore(t *testing.T) []string {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				for s := range queue {
-					synctest.Test(t, func(t *testing.T) { x.everywhere(t.Context(), s) })
+					synctest.Test(t, func(t *testing.T) { e.everywhere(t.Context(), s) })
 				}
 			})
 		}
 		go func() {
-			for i, s := range x.scenarios() {
-				if (x.only == "" || x.only == s.name) && (x.every == 0 || i%x.every == 0) {
+			for i, s := range e.scenarios() {
+				if (e.only == "" || e.only == s.name) && (e.every == 0 || i%e.every == 0) {
 					queue <- s
 				}
 			}
 			close(queue)
 		}()
 	})
-	return x.found
+	return e.found
 }
 
 // A run with more points than maxPoints lasted for a day or more of virtual time. It takes long
@@ -197,56 +197,56 @@ const maxPoints, firstPoints = 60, 20
 
 // everywhere plays a scenario as it is, and with each disturbance at each point, each
 // time with every request delivered once and delivered twice, in one bubble.
-func (x *explorer) everywhere(ctx context.Context, s scenario) {
-	base := x.play(ctx, s)
+func (e *explorer) everywhere(ctx context.Context, s scenario) {
+	base := e.play(ctx, s)
 	s.twice = true
-	if twice := x.play(ctx, s); twice.status != base.status {
-		x.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
+	if twice := e.play(ctx, s); twice.status != base.status {
+		e.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
 	disturbances, points := []disturbance{kill, pause, cancel, cancelHere}, base.points
-	if x.disturb != nil {
-		disturbances = x.disturb
+	if e.disturb != nil {
+		disturbances = e.disturb
 	}
 	if points > maxPoints {
 		disturbances, points = disturbances[:1], firstPoints
 	}
 	for _, d := range disturbances {
 		for point := range points {
-			if x.enough() {
+			if e.enough() {
 				return
 			}
 			s.disturbance, s.point = d, point+1
 			for _, s.twice = range []bool{false, true} {
-				x.play(ctx, s)
+				e.play(ctx, s)
 			}
 		}
 	}
 }
 
-func (x *explorer) enough() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.quick && len(x.found) > 0
+func (e *explorer) enough() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.quick && len(e.found) > 0
 }
 
-func (x *explorer) report(s scenario, violations ...string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (e *explorer) report(s scenario, violations ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, v := range violations {
-		x.found = append(x.found, s.String()+": "+v)
+		e.found = append(e.found, s.String()+": "+v)
 	}
 }
 
 // play plays one scenario.
-func (x *explorer) play(ctx context.Context, s scenario) outcome {
-	o := x.inBubble(ctx, s)
-	x.mu.Lock()
-	x.runs++
-	if x.played != nil {
-		x.played(s)
+func (e *explorer) play(ctx context.Context, s scenario) outcome {
+	o := e.inBubble(ctx, s)
+	e.mu.Lock()
+	e.runs++
+	if e.played != nil {
+		e.played(s)
 	}
-	x.mu.Unlock()
-	x.report(s, o.violations...)
+	e.mu.Unlock()
+	e.report(s, o.violations...)
 	return o
 }
 

@@ -23,9 +23,9 @@ import (
 
 // journalDefect makes the defect that mar makes in the journal. It represents an engine that does
 // not write, or does not believe, a required fact.
-func journalDefect(mar func(m *mutant)) func(x *explorer) {
-	return func(x *explorer) {
-		x.breakJournal = func(j journal.Journal) journal.Journal {
+func journalDefect(mar func(m *mutant)) func(e *explorer) {
+	return func(e *explorer) {
+		e.breakJournal = func(j journal.Journal) journal.Journal {
 			m := &mutant{Journal: j}
 			mar(m)
 			return m
@@ -35,7 +35,7 @@ func journalDefect(mar func(m *mutant)) func(x *explorer) {
 
 // writes makes the defect that edit is done to every write; now is the saga
 // before it.
-func writes(edit func(now journal.Record, w *journal.Write)) func(x *explorer) {
+func writes(edit func(now journal.Record, w *journal.Write)) func(e *explorer) {
 	return journalDefect(func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			now, err := m.Read(ctx, o.ID)
@@ -65,9 +65,9 @@ type tripFunc func(req *http.Request) (*http.Response, error)
 func (f tripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // answers makes the defect that edit is done to every answer.
-func answers(edit func(req *http.Request, resp *http.Response)) func(x *explorer) {
-	return func(x *explorer) {
-		x.breakNetwork = func(network roundTripper) roundTripper {
+func answers(edit func(req *http.Request, resp *http.Response)) func(e *explorer) {
+	return func(e *explorer) {
+		e.breakNetwork = func(network roundTripper) roundTripper {
 			return tripFunc(func(req *http.Request) (*http.Response, error) {
 				resp, err := network.RoundTrip(req)
 				if err == nil {
@@ -82,10 +82,10 @@ func answers(edit func(req *http.Request, resp *http.Response)) func(x *explorer
 // heirs makes a defect of the second process of a run. It applies edit to the answer to that
 // process's first request for each call. The process takes over, and forgets that another process
 // may have sent the call before. Use it for one scenario at a time.
-func heirs(edit func(req *http.Request, resp *http.Response)) func(x *explorer) {
-	return func(x *explorer) {
+func heirs(edit func(req *http.Request, resp *http.Response)) func(e *explorer) {
+	return func(e *explorer) {
 		processes := 0
-		x.breakNetwork = func(network roundTripper) roundTripper {
+		e.breakNetwork = func(network roundTripper) roundTripper {
 			if processes++; processes%2 == 1 {
 				return network
 			}
@@ -110,10 +110,10 @@ func believed401(_ *http.Request, resp *http.Response) {
 }
 
 // requests makes the defect that edit is done to every request of a process.
-func requests(edit func(process int32, header http.Header)) func(x *explorer) {
+func requests(edit func(process int32, header http.Header)) func(e *explorer) {
 	var processes atomic.Int32
-	return func(x *explorer) {
-		x.breakNetwork = func(network roundTripper) roundTripper {
+	return func(e *explorer) {
+		e.breakNetwork = func(network roundTripper) roundTripper {
 			process := processes.Add(1)
 			return tripFunc(func(req *http.Request) (*http.Response, error) {
 				req = req.Clone(req.Context())
@@ -138,7 +138,7 @@ func proven(resp *http.Response, status int) {
 type planted struct {
 	name  string
 	only  string // the scenario that shows it
-	plant func(x *explorer)
+	plant func(e *explorer)
 }
 
 // plantedDefects are mistakes that saga engines have made. Each one changes a record or message
@@ -295,15 +295,15 @@ var plantedDefects = []planted{
 			return claimed, err
 		}
 	})},
-	{"does not end the execution in its own process whose saga a person cancelled", "all goes well", func(x *explorer) {
-		x.disturb = []disturbance{cancelHere}
+	{"does not end the execution in its own process whose saga a person cancelled", "all goes well", func(e *explorer) {
+		e.disturb = []disturbance{cancelHere}
 		journalDefect(func(m *mutant) {
 			m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 				r, won, err := m.Journal.Change(ctx, c)
 				r.Fence-- // the fence of this execution, which is then taken for the next owner
 				return r, won, err
 			}
-		})(x)
+		})(e)
 	}},
 	{"says completed for what is still to do", "all goes well", writes(func(_ journal.Record, w *journal.Write) {
 		for _, e := range w.Entries {
@@ -316,9 +316,9 @@ var plantedDefects = []planted{
 
 // acrossDefects are mistakes about the order of undos.
 var acrossDefects = []planted{
-	{"undoes a step beside one that ran after it, since the step between them has no undo", "shipping.book is refused", func(x *explorer) {
+	{"undoes a step beside one that ran after it, since the step between them has no undo", "shipping.book is refused", func(e *explorer) {
 		d := across(false)
-		x.build = func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, order{"a-1"}) }
+		e.build = func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, order{"a-1"}) }
 	}},
 }
 
@@ -375,10 +375,10 @@ func sticksWith(o retry.Outcome) func(now journal.Record, w *journal.Write) {
 }
 
 // ofLook makes the defect that edit is done to every request of the marked step.
-func ofLook(edit func(process int32, req *http.Request)) func(x *explorer) {
+func ofLook(edit func(process int32, req *http.Request)) func(e *explorer) {
 	var processes atomic.Int32
-	return func(x *explorer) {
-		x.breakNetwork = func(network roundTripper) roundTripper {
+	return func(e *explorer) {
+		e.breakNetwork = func(network roundTripper) roundTripper {
 			process := processes.Add(1)
 			return tripFunc(func(req *http.Request) (*http.Response, error) {
 				if info, _ := saga.FromContext(req.Context()); info.Step == "catalog.look" {
@@ -426,9 +426,9 @@ func TestExplore_catchesDefects(t *testing.T) {
 	for _, d := range tripDefects {
 		t.Run(d.name, func(t *testing.T) {
 			catch(t, d, func() *explorer {
-				x, err := newCallsExplorer([]string{"inventory", "payment"}, trip, order{"a-1"}, nil)
+				e, err := newCallsExplorer([]string{"inventory", "payment"}, trip, order{"a-1"}, nil)
 				require.NoError(t, err)
-				return x
+				return e
 			})
 		})
 	}
@@ -440,11 +440,11 @@ func catch(t *testing.T, d planted, explorer func() *explorer) {
 	t.Helper()
 	runs := 0
 	for range 20 {
-		x := explorer()
-		x.quick, x.only = true, d.only
-		d.plant(x)
-		found := x.explore(t)
-		runs += x.runs
+		e := explorer()
+		e.quick, e.only = true, d.only
+		d.plant(e)
+		found := e.explore(t)
+		runs += e.runs
 		if len(found) > 0 {
 			t.Logf("%d runs: %s", runs, found[0])
 			return

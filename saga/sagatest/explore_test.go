@@ -55,9 +55,9 @@ func line() *saga.Definition[order, nothing] {
 
 // sampled is Explore. With the race detector, which makes it ten times as slow, it plays only
 // some scenarios.
-func sampled(x *explorer) {
+func sampled(e *explorer) {
 	if raced {
-		x.every = 5
+		e.every = 5
 	}
 }
 
@@ -71,14 +71,14 @@ func TestExplore(t *testing.T) {
 		twice bool
 	}
 	played := make(map[string]map[combination]bool)
-	x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"}), sampled})
-	x.played = func(s scenario) {
+	e := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"}), sampled})
+	e.played = func(s scenario) {
 		if played[s.name] == nil {
 			played[s.name] = make(map[combination]bool)
 		}
 		played[s.name][combination{s.disturbance, s.point, s.twice}] = true
 	}
-	x.test(t)
+	e.test(t)
 	for name, all := range played {
 		points := 0
 		for c := range all {
@@ -94,7 +94,7 @@ func TestExplore(t *testing.T) {
 	if raced {
 		most /= 4
 	}
-	require.Less(t, x.runs, most)
+	require.Less(t, e.runs, most)
 }
 
 func TestExplore_line(t *testing.T) {
@@ -184,8 +184,8 @@ func TestExplore_functionsThatCall(t *testing.T) {
 
 func TestExplore_badOptions(t *testing.T) {
 	t.Parallel()
-	x := newExplorer(checkout, order{}, []Option{Answer("no.such", 1), Answer("shipping.book", func() {})})
-	found := x.explore(t)
+	e := newExplorer(checkout, order{}, []Option{Answer("no.such", 1), Answer("shipping.book", func() {})})
+	found := e.explore(t)
 	require.Len(t, found, 2)
 	require.Contains(t, found[0], "no such step")
 }

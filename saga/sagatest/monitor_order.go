@@ -16,7 +16,7 @@ func (m *monitor) ordered(step string) {
 		if s.IsFunction() || s.ReadOnly || s.Irreversible || !m.behind(s, step) {
 			continue
 		}
-		if e := m.services.Effects(s.Name); e.Done > e.Undone {
+		if effects := m.services.Effects(s.Name); effects.Done > effects.Undone {
 			m.violation("%s is undone before %s, which ran after it", step, s.Name)
 		}
 	}

@@ -24,23 +24,23 @@ const (
 var exploreKey = childkey.MustParse("explore")
 
 // inBubble plays a scenario with two processes, and checks how it ended.
-func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
-	services := x.scripted(s)
+func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
+	services := e.scripted(s)
 	var j journal.Journal = memjournal.New()
-	if x.breakJournal != nil {
-		j = x.breakJournal(j)
+	if e.breakJournal != nil {
+		j = e.breakJournal(j)
 	}
 	watch := &monitor{
-		Journal: j, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps,
+		Journal: j, network: services, services: services, id: e.id, unseen: e.undoBudget / 4, steps: e.steps,
 		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
 	}
 
 	end := make(chan struct{})
-	first, err := x.process(ctx, watch, end)
+	first, err := e.process(ctx, watch, end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
-	second, err := x.process(ctx, watch, end)
+	second, err := e.process(ctx, watch, end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
@@ -50,7 +50,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		desk = first
 	}
 	first.cancel = func() { desk.cancelSaga(ctx, watch) }
-	err = x.run(ctx, first, second)
+	err = e.run(ctx, first, second)
 	r, readErr := j.Read(ctx, watch.id)
 	close(end)
 	first.close()
@@ -62,10 +62,10 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
 	}
-	o.violations = append(o.violations, x.check(s, r, err, services)...)
+	o.violations = append(o.violations, e.check(s, r, err, services)...)
 	if len(o.violations) == 0 && r.Status.Final() {
 		services.DeliverAgain()
-		for _, v := range x.check(s, r, err, services) {
+		for _, v := range e.check(s, r, err, services) {
 			o.violations = append(o.violations, "after each request came once more, late: "+v)
 		}
 	}
@@ -73,9 +73,9 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 }
 
 // scripted returns the services of a scenario, with its faults.
-func (x *explorer) scripted(s scenario) *Services {
+func (e *explorer) scripted(s scenario) *Services {
 	services := NewServices()
-	for step, body := range x.answers {
+	for step, body := range e.answers {
 		services.Answer(step, body)
 	}
 	for step, faults := range s.faults {
@@ -104,21 +104,21 @@ type living struct {
 	run    runFunc
 }
 
-func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
+func (e *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
 	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
 	p.begins = watch.begins
-	if x.breakNetwork != nil {
-		p.network = x.breakNetwork(watch)
+	if e.breakNetwork != nil {
+		p.network = e.breakNetwork(watch)
 	}
 	names := make(map[string]bool)
 	var services []string
-	for _, s := range x.steps {
+	for _, s := range e.steps {
 		if !s.IsFunction() && !names[s.Service] {
 			names[s.Service] = true
 			services = append(services, s.Service)
 		}
 	}
-	for _, service := range x.services {
+	for _, service := range e.services {
 		if !names[service] {
 			names[service] = true
 			services = append(services, service)
@@ -131,7 +131,7 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 	if err != nil {
 		return nil, err
 	}
-	definition, run := x.build(client)
+	definition, run := e.build(client)
 	engine, err := saga.Open(ctx, p, saga.Config{
 		Client:      client,
 		Definitions: []saga.AnyDefinition{definition}, Lease: exploreLease, Poll: explorePoll,
@@ -141,15 +141,15 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 }
 
 // close ends the process; a dead one cannot wait for anything.
-func (p *living) close() {
+func (l *living) close() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = p.engine.Close(ctx)
+	_ = l.engine.Close(ctx)
 }
 
 // run has the saga run in the first process, and then in the second, as a
 // caller does that tries again elsewhere. It returns what the second said.
-func (x *explorer) run(ctx context.Context, first, second *living) error {
+func (e *explorer) run(ctx context.Context, first, second *living) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -165,18 +165,18 @@ func (x *explorer) run(ctx context.Context, first, second *living) error {
 }
 
 // check returns what is wrong with how a saga ended.
-func (x *explorer) check(s scenario, r journal.Record, err error, services *Services) []string {
+func (e *explorer) check(s scenario, r journal.Record, err error, services *Services) []string {
 	var wrong []string
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	pivot, functions := false, make(map[string]bool)
-	for _, step := range x.steps {
-		e := services.Effects(step.Name)
+	for _, step := range e.steps {
+		effects := services.Effects(step.Name)
 		functions[step.Name] = step.IsFunction() // one of its calls may have been refused, and another not
-		pivot = pivot || step.Pivot && e.Done > 0
-		if e.Done > 1 && !step.IsFunction() { // a function may make several calls
-			note("%s took effect %d times", step.Name, e.Done)
+		pivot = pivot || step.Pivot && effects.Done > 0
+		if effects.Done > 1 && !step.IsFunction() { // a function may make several calls
+			note("%s took effect %d times", step.Name, effects.Done)
 		}
-		x.checkStep(note, step, e, r.Status)
+		e.checkStep(note, step, effects, r.Status)
 	}
 	for _, d := range services.Deliveries() {
 		if d.Undo && pivot {
@@ -200,15 +200,15 @@ func (x *explorer) check(s scenario, r journal.Record, err error, services *Serv
 }
 
 // checkStep notes effects of a step that do not fit how the saga ended.
-func (x *explorer) checkStep(note func(string, ...any), step saga.StepInfo, e Effects, status journal.Status) {
+func (e *explorer) checkStep(note func(string, ...any), step saga.StepInfo, effects Effects, status journal.Status) {
 	switch {
-	case step.IsFunction() && status == journal.Completed && e.Undone > 0:
-		note("the saga completed; %s was undone %d times", step.Name, e.Undone)
-	case status == journal.Completed && !step.IsFunction() && (e.Done != 1 || e.Undone != 0):
-		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
-	case status == journal.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
-		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
-	case e.Undone > e.Done:
+	case step.IsFunction() && status == journal.Completed && effects.Undone > 0:
+		note("the saga completed; %s was undone %d times", step.Name, effects.Undone)
+	case status == journal.Completed && !step.IsFunction() && (effects.Done != 1 || effects.Undone != 0):
+		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, effects.Done, effects.Undone)
+	case status == journal.Compensated && !step.ReadOnly && !step.Irreversible && effects.Done != effects.Undone:
+		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, effects.Done, effects.Undone)
+	case effects.Undone > effects.Done:
 		note("%s was undone more often than it took effect", step.Name)
 	}
 }

@@ -52,12 +52,12 @@ var undoTroubles = []trouble{
 }
 
 // scenarios returns all scenarios that are played.
-func (x *explorer) scenarios() []scenario {
+func (e *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
 	add := func(s scenario) { all = append(all, s) }
-	for _, s := range x.steps {
+	for _, s := range e.steps {
 		if s.IsFunction() {
-			all = append(all, x.ofFunction(s)...)
+			all = append(all, e.ofFunction(s)...)
 			continue
 		}
 		for _, t := range troubles {
@@ -67,7 +67,7 @@ func (x *explorer) scenarios() []scenario {
 		if s.Retriable {
 			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: true})
 		}
-		failing, ok := x.failingAfter(s)
+		failing, ok := e.failingAfter(s)
 		if !ok {
 			continue
 		}
@@ -88,7 +88,7 @@ func (x *explorer) scenarios() []scenario {
 			}
 		}
 	}
-	return slices.Concat(all, x.besides())
+	return slices.Concat(all, e.besides())
 }
 
 // functionTroubles are what can happen to the calls of a function, by the order of the
@@ -103,8 +103,8 @@ var functionTroubles = []trouble{
 }
 
 // ofFunction returns the scenarios of a step whose function makes calls.
-func (x *explorer) ofFunction(s saga.StepInfo) []scenario {
-	if len(x.services) == 0 {
+func (e *explorer) ofFunction(s saga.StepInfo) []scenario {
+	if len(e.services) == 0 {
 		return nil
 	}
 	var all []scenario
@@ -116,11 +116,11 @@ func (x *explorer) ofFunction(s saga.StepInfo) []scenario {
 
 // besides returns scenarios of a step whose call is running, or whose answer is lost, when a step
 // beside it is refused.
-func (x *explorer) besides() []scenario {
+func (e *explorer) besides() []scenario {
 	var all []scenario
-	for _, s := range x.steps {
-		for _, other := range x.steps {
-			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || x.after(s, other) || x.after(other, s) {
+	for _, s := range e.steps {
+		for _, other := range e.steps {
+			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || e.after(s, other) || e.after(other, s) {
 				continue
 			}
 			for _, late := range []trouble{
@@ -138,9 +138,9 @@ func (x *explorer) besides() []scenario {
 }
 
 // after reports whether s runs after other, directly or not.
-func (x *explorer) after(s, other saga.StepInfo) bool {
-	for _, step := range x.steps {
-		if slices.Contains(s.After, step.Name) && (step.Name == other.Name || x.after(step, other)) {
+func (e *explorer) after(s, other saga.StepInfo) bool {
+	for _, step := range e.steps {
+		if slices.Contains(s.After, step.Name) && (step.Name == other.Name || e.after(step, other)) {
 			return true
 		}
 	}
@@ -149,9 +149,9 @@ func (x *explorer) after(s, other saga.StepInfo) bool {
 
 // failingAfter returns a step whose refusal makes the saga undo s: the pivot, or the last step
 // that can fail.
-func (x *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
+func (e *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
 	var found saga.StepInfo
-	for _, other := range x.steps {
+	for _, other := range e.steps {
 		if other.Name != s.Name && !other.IsFunction() && !other.Retriable && !found.Pivot {
 			found = other
 		}

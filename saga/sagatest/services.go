@@ -123,17 +123,17 @@ func (s *Services) Deliveries() []Delivery {
 func (s *Services) Effects(step string) Effects {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var e Effects
+	var effects Effects
 	for _, r := range s.records {
 		if r.step != step || r.undo {
 			continue
 		}
-		e.Done += r.effects
-		e.Undone += r.undone
-		e.Tombstone = e.Tombstone || r.state == tombstone
-		e.Refused = e.Refused || r.state == done && r.status >= 300
+		effects.Done += r.effects
+		effects.Undone += r.undone
+		effects.Tombstone = effects.Tombstone || r.state == tombstone
+		effects.Refused = effects.Refused || r.state == done && r.status >= 300
 	}
-	return e
+	return effects
 }
 
 // RoundTrip makes Services the transport of a client. It finds the step by the

@@ -15,39 +15,39 @@ import (
 )
 
 // begin begins the calls of a decision. Where it may begin none now, it looks again soon.
-func (d *execution) begin(decision *decision) error {
-	if len(decision.start) == 0 {
+func (x *execution) begin(d *decision) error {
+	if len(d.start) == 0 {
 		return nil
 	}
-	ready, err := d.ready(decision)
+	ready, err := x.ready(d)
 	if err != nil {
 		return err
 	}
 	if !ready {
-		now := d.now()
-		decision.sooner(now.Add(d.lease.length/10), now)
+		now := x.now()
+		d.sooner(now.Add(x.lease.length/10), now)
 		return nil
 	}
-	inputs := make([]*Node, len(decision.start))
-	for i, t := range decision.start {
+	inputs := make([]*Node, len(d.start))
+	for i, t := range d.start {
 		inputs[i] = t.step.Input
 	}
-	known, err := d.progress.facts(d.record.Input, inputs...)
+	known, err := x.progress.facts(x.record.Input, inputs...)
 	if err != nil {
 		return err
 	}
-	for _, t := range decision.start {
-		before, mine, err := d.enter(t)
+	for _, t := range d.start {
+		before, mine, err := x.enter(t)
 		if err != nil {
 			return err
 		}
-		a := d.attempt(t, known)
-		d.progress.begin(t)
-		d.engine.work.Go(func() {
+		a := x.attempt(t, known)
+		x.progress.begin(t)
+		x.engine.work.Go(func() {
 			if mine {
-				d.carryOut(a)
+				x.carryOut(a)
 			} else {
-				d.follow(a, before)
+				x.follow(a, before)
 			}
 		})
 	}
@@ -56,60 +56,60 @@ func (d *execution) begin(decision *decision) error {
 
 // ready reports whether the calls of a decision may begin now: heartbeats arrive, the saga is
 // the owner's, and the journal says that the pivot begins, if it does.
-func (d *execution) ready(decision *decision) (bool, error) {
+func (x *execution) ready(d *decision) (bool, error) {
 	switch {
-	case !d.lease.valid():
+	case !x.lease.valid():
 		return false, journal.ErrLeaseLost
-	case d.lease.late():
+	case x.lease.late():
 		return false, nil
 	}
-	switch err := d.stillOwned(); {
-	case errors.Is(err, journal.ErrLeaseLost), err != nil && d.lease.ctx.Err() != nil:
+	switch err := x.stillOwned(); {
+	case errors.Is(err, journal.ErrLeaseLost), err != nil && x.lease.ctx.Err() != nil:
 		return false, err
 	case err != nil:
 		return false, nil
 	}
-	if err := d.legible(); err != nil {
+	if err := x.legible(); err != nil {
 		return false, err
 	}
 	// The lease may have been late when the pivot's beginning was to be written.
-	return !slices.ContainsFunc(decision.start, d.unopened), nil
+	return !slices.ContainsFunc(d.start, x.unopened), nil
 }
 
 // attempt returns what the next attempt of t needs.
-func (d *execution) attempt(t task, known *Facts) attempt {
+func (x *execution) attempt(t task, known *Facts) attempt {
 	a := attempt{
-		task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t),
-		bound: d.bound(t), number: d.progress.leg(t).attempts + 1,
+		task: t, known: known, resumed: x.progress.leg(t).maybe, first: x.firstSent(t), calls: x.progress.calls(t),
+		bound: x.bound(t), number: x.progress.leg(t).attempts + 1,
 	}
 	if t.undo {
-		a.output = d.progress.forward[t.step.Index].result
+		a.output = x.progress.forward[t.step.Index].result
 	}
-	a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
+	a.tooOld = a.resumed && !t.undo && x.tooOld(t.step, a.first)
 	return a
 }
 
 // follow makes the attempt once the call before it has ended, of an earlier execution of
 // the saga. If that completed there is nothing to do.
-func (d *execution) follow(a attempt, before *runningCall) {
+func (x *execution) follow(a attempt, before *runningCall) {
 	begun := time.Now()
-	v, enters, err := d.waitFor(a.task, before)
+	v, enters, err := x.waitFor(a.task, before)
 	switch {
 	case err != nil: // the execution ends too, once it hears of it
-		d.endings <- &ending{task: a.task, dropped: true}
+		x.endings <- &ending{task: a.task, dropped: true}
 	case enters:
-		d.carryOut(a)
+		x.carryOut(a)
 	default:
-		d.endings <- &ending{task: a.task, finding: v, elapsed: time.Since(begun)}
+		x.endings <- &ending{task: a.task, finding: v, elapsed: time.Since(begun)}
 	}
 }
 
 // bound returns how long the next attempt of t may take.
-func (d *execution) bound(t task) time.Duration {
+func (x *execution) bound(t task) time.Duration {
 	if t.undo || t.step.Timeout == 0 {
 		return t.step.AttemptTimeout
 	}
-	if left := d.progress.limit(t.step).Sub(d.now()); left > 0 {
+	if left := x.progress.limit(t.step).Sub(x.now()); left > 0 {
 		return min(t.step.AttemptTimeout, left)
 	}
 	return t.step.AttemptTimeout // an owner that came late finds out what became of the step
@@ -149,9 +149,9 @@ type attempt struct {
 
 // carryOut makes the attempt, which was entered, and reports how it ended, also if it ends
 // the goroutine.
-func (d *execution) carryOut(a attempt) {
-	begun, ctx := time.Now(), d.stepStarted(&a)
-	c := &Call{Client: d.engine.cfg.Client, Parent: d.parent, Step: a.step, Output: a.output, Calls: a.calls}
+func (x *execution) carryOut(a attempt) {
+	begun, ctx := time.Now(), x.stepStarted(&a)
+	c := &Call{Client: x.engine.cfg.Client, Parent: x.parent, Step: a.step, Output: a.output, Calls: a.calls}
 	var result []byte
 	var err error
 	returned := false
@@ -160,37 +160,37 @@ func (d *execution) carryOut(a attempt) {
 			err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
 		end := &ending{task: a.task}
-		end.finding, end.err = d.classify(a, c, result, err)
+		end.finding, end.err = x.classify(a, c, result, err)
 		end.finding.nothing = c.Nothing
-		d.consult(a, end.err, &end.finding)
+		x.consult(a, end.err, &end.finding)
 		end.elapsed = time.Since(begun)
-		d.stepEnded(ctx, &a, end)
-		d.engine.running.leave(d.callID(a.task), &end.finding)
-		d.endings <- end
+		x.stepEnded(ctx, &a, end)
+		x.engine.running.leave(x.callID(a.task), &end.finding)
+		x.endings <- end
 	}()
 	if a.tooOld {
 		err = tooOldError(a.step)
 	} else {
-		result, err = d.makeAttempt(ctx, a, c)
+		result, err = x.makeAttempt(ctx, a, c)
 	}
 	returned = true
 }
 
 // classify returns what the end of an attempt means, and its error. An error whose methods panic, as
 // those of a nil pointer do, says nothing: in its place is the panic.
-func (d *execution) classify(a attempt, c *Call, result []byte, err error) (finding, error) {
+func (x *execution) classify(a attempt, c *Call, result []byte, err error) (finding, error) {
 	if err == nil {
 		return classify(result, nil), nil
 	}
-	return d.classifyError(a, c, err)
+	return x.classifyError(a, c, err)
 }
 
-func (d *execution) classifyError(a attempt, c *Call, err error) (v finding, _ error) {
+func (x *execution) classifyError(a attempt, c *Call, err error) (v finding, _ error) {
 	panics := false
 	unreadable := Guarded(func() error {
 		v = classify(nil, err)
 		if c.Spoke {
-			v = classifyFunction(err, c.Calls, d.engine.cfg.Child)
+			v = classifyFunction(err, c.Calls, x.engine.cfg.Child)
 		}
 		panics = !c.Spoke && errors.As(err, new(*sdk.PanicError)) // a fan-out's branch may have panicked in a function that returned
 		return nil
@@ -200,19 +200,19 @@ func (d *execution) classifyError(a attempt, c *Call, err error) (v finding, _ e
 		v = classify(nil, err)
 	}
 	if panics {
-		d.tellOf(a, err)
+		x.tellOf(a, err)
 	}
 	return v, err
 }
 
 // consult asks the step's policy whether no further attempt can help.
-func (d *execution) consult(a attempt, err error, v *finding) {
+func (x *execution) consult(a attempt, err error, v *finding) {
 	if err == nil || a.undo || v.outcome == retry.Completed {
 		return
 	}
 	permanent, panicked := a.step.permanent(err)
 	if panicked != nil {
-		d.tellOf(a, panicked)
+		x.tellOf(a, panicked)
 	}
 	if permanent {
 		v.again = false
@@ -222,29 +222,29 @@ func (d *execution) consult(a attempt, err error, v *finding) {
 }
 
 // tellOf tells of a panic in a function of the attempt's.
-func (d *execution) tellOf(a attempt, err error) {
+func (x *execution) tellOf(a attempt, err error) {
 	of := "step "
 	if a.undo {
 		of = "undo of "
 	}
-	d.engine.tell(journal.Event{
-		Kind: journal.EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.Name, err),
+	x.engine.tell(journal.Event{
+		Kind: journal.EventPanic, Engine: x.owner.Engine, ID: x.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.Name, err),
 	})
 }
 
 // firstSent returns the earliest time when the call can have been sent, according to the journal.
 // It is the same for every attempt, by any owner.
-func (d *execution) firstSent(t task) time.Time {
+func (x *execution) firstSent(t task) time.Time {
 	if t.undo {
-		return d.progress.failedAt
+		return x.progress.failedAt
 	}
-	return d.progress.claimed
+	return x.progress.claimed
 }
 
 // tooOld reports whether the callee may have forgotten the step's key. The key was sent
 // after the steps before had ended.
-func (d *execution) tooOld(s *Step, first time.Time) bool {
-	age := d.now().Sub(d.progress.enabledAt(s, first))
+func (x *execution) tooOld(s *Step, first time.Time) bool {
+	age := x.now().Sub(x.progress.enabledAt(s, first))
 	return s.Retention > 0 && age >= s.Retention-s.Retention/20
 }
 
@@ -256,12 +256,12 @@ func tooOldError(s *Step) error {
 }
 
 // makeAttempt makes the attempt.
-func (d *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
+func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
-	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: d.owner.ID})
+	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: x.owner.ID})
 	ctx = context.WithValue(ctx, infoKey{}, journal.CallInfo{
-		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.Name, Version: d.plan.Version, Step: a.step.Name, Undo: a.undo,
+		ID: x.owner.ID, Scope: x.record.Scope, Name: x.plan.Name, Version: x.plan.Version, Step: a.step.Name, Undo: a.undo,
 	})
 	var result []byte
 	err := Guarded(func() error {

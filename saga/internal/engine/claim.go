@@ -127,8 +127,8 @@ func (e *Engine) adoptAll(l *lease, claimed []journal.Record, asked time.Time) {
 func (e *Engine) places(plans []journal.PlanHash) journal.ClaimRequest {
 	e.mu.Lock()
 	executed := make(map[journal.PlanHash]int)
-	for _, d := range e.executions {
-		executed[d.record.Plan]++
+	for _, x := range e.executions {
+		executed[x.record.Plan]++
 	}
 	e.mu.Unlock()
 	own := e.cfg.MaxActive / (2 * len(e.hashes))

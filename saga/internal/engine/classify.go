@@ -108,8 +108,8 @@ func Guarded(fn func() error) (err error) {
 // A NoResult is a call that completed and whose output cannot be had.
 type NoResult struct{ Err error }
 
-func (e *NoResult) Error() string { return e.Err.Error() }
-func (e *NoResult) Unwrap() error { return e.Err }
+func (n *NoResult) Error() string { return n.Err.Error() }
+func (n *NoResult) Unwrap() error { return n.Err }
 
 // An answer is what is kept of the answer that an attempt was refused with. The zero answer says
 // that there was none.

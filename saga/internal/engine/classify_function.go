@@ -161,8 +161,8 @@ type functionError struct {
 	permanent bool
 }
 
-func (e *functionError) Error() string { return e.failed.Error() }
-func (e *functionError) Unwrap() error { return e.failed }
+func (f *functionError) Error() string { return f.failed.Error() }
+func (f *functionError) Unwrap() error { return f.failed }
 
 // Say returns err with the outcome that the function states. It keeps a callee's answer, except
 // for a code of the idempotency layer. Such a code is about one call, and the function's outcome

@@ -19,8 +19,8 @@ const (
 )
 
 // standing returns the state of step s, without regard to the other steps' undos.
-func (g *progress) standing(s *Step, now time.Time) standing {
-	f, u := &g.forward[s.Index], &g.undo[s.Index]
+func (p *progress) standing(s *Step, now time.Time) standing {
+	f, u := &p.forward[s.Index], &p.undo[s.Index]
 	switch {
 	case f.running || u.running:
 		return busy
@@ -29,7 +29,7 @@ func (g *progress) standing(s *Step, now time.Time) standing {
 	case u.completed():
 		return cleared
 	case !f.final:
-		return g.openStanding(s, now)
+		return p.openStanding(s, now)
 	case s.Undo == nil:
 		return blocked // never with a checked plan
 	case u.final || u.lost:
@@ -42,16 +42,16 @@ func (g *progress) standing(s *Step, now time.Time) standing {
 // resolveUntil is when a saga stops finding out the outcomes of its calls, and undoes them
 // without these. A call that fails each time must not keep its undo from being tried while time
 // is left. Most steps are spent before.
-func (g *progress) resolveUntil() time.Time { return g.failedAt.Add(g.plan.UndoBudget / 4) }
+func (p *progress) resolveUntil() time.Time { return p.failedAt.Add(p.plan.UndoBudget / 4) }
 
 // openStanding is the standing of a step that may have been sent. To find out its outcome the
 // step is sent again.
-func (g *progress) openStanding(s *Step, now time.Time) standing {
-	u := &g.undo[s.Index]
+func (p *progress) openStanding(s *Step, now time.Time) standing {
+	u := &p.undo[s.Index]
 	switch {
-	case g.forward[s.Index].lost, g.starved(s):
+	case p.forward[s.Index].lost, p.starved(s):
 		return blocked
-	case s.Undo == nil, now.Before(g.resolveUntil()) && !g.unseen(s, now):
+	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.unseen(s, now):
 		return unsolved
 	case u.final || u.lost:
 		return blocked
@@ -61,25 +61,25 @@ func (g *progress) openStanding(s *Step, now time.Time) standing {
 
 // unseen reports whether a step is undone although its outcome is unknown. An owner that comes
 // after the step's Timeout tries it once: the previous owner may have had an answer.
-func (g *progress) unseen(s *Step, now time.Time) bool {
-	return g.exhausted(s) || g.expired(s, now) && g.forward[s.Index].attempted
+func (p *progress) unseen(s *Step, now time.Time) bool {
+	return p.exhausted(s) || p.expired(s, now) && p.forward[s.Index].attempted
 }
 
 // backward decides for a saga that goes back. First the saga finds out which steps had an effect.
 // Then it undoes them, each step after all later steps. Independent branches do not wait for each
 // other, not even for a blocked branch.
-func (g *progress) backward(now time.Time) decision {
+func (p *progress) backward(now time.Time) decision {
 	var d decision
-	d.sooner(g.deadline, now)
-	d.sooner(g.resolveUntil(), now)
-	late := g.late(now)
-	all := make([]standing, len(g.plan.Steps))
-	for i, s := range g.plan.Steps {
-		all[i] = g.standing(s, now)
+	d.sooner(p.deadline, now)
+	d.sooner(p.resolveUntil(), now)
+	late := p.late(now)
+	all := make([]standing, len(p.plan.Steps))
+	for i, s := range p.plan.Steps {
+		all[i] = p.standing(s, now)
 	}
-	done, alive := true, g.running > 0
-	for i := len(g.plan.Steps) - 1; i >= 0; i-- {
-		s := g.plan.Steps[i]
+	done, alive := true, p.running > 0
+	for i := len(p.plan.Steps) - 1; i >= 0; i-- {
+		s := p.plan.Steps[i]
 		done = done && all[i] == cleared
 		var t task
 		switch {
@@ -87,20 +87,20 @@ func (g *progress) backward(now time.Time) decision {
 			continue
 		case all[i] == unsolved:
 			t = task{s, false}
-			d.sooner(g.limit(s), now)
+			d.sooner(p.limit(s), now)
 		case all[i] == undoable && free(s, all):
 			t = task{s, true}
 		default:
 			continue
 		}
 		alive = true
-		g.offer(&d, t, now)
+		p.offer(&d, t, now)
 	}
 	switch {
 	case done:
 		return decision{status: journal.Compensated}
 	case !alive:
-		return decision{status: journal.Stuck, stuckOn: g.obstacle(all, late)}
+		return decision{status: journal.Stuck, stuckOn: p.obstacle(all, late)}
 	}
 	return d
 }
@@ -117,16 +117,16 @@ func free(s *Step, all []standing) bool {
 }
 
 // obstacle returns the failure that the saga is stuck on.
-func (g *progress) obstacle(all []standing, late bool) *journal.Failure {
+func (p *progress) obstacle(all []standing, late bool) *journal.Failure {
 	for i := len(all) - 1; i >= 0; i-- {
-		s := g.plan.Steps[i]
-		undo := s.Undo != nil && (g.forward[i].final || g.undo[i].known)
+		s := p.plan.Steps[i]
+		undo := s.Undo != nil && (p.forward[i].final || p.undo[i].known)
 		t := task{s, undo}
 		switch {
 		case all[i] == blocked:
-			return g.leg(t).failure(t, journal.ReasonStep)
+			return p.leg(t).failure(t, journal.ReasonStep)
 		case all[i] != cleared && late:
-			return g.leg(t).failure(t, journal.ReasonTimeout)
+			return p.leg(t).failure(t, journal.ReasonTimeout)
 		}
 	}
 	return &journal.Failure{Reason: journal.ReasonTimeout, Outcome: retry.Unknown}

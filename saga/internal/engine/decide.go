@@ -23,69 +23,69 @@ func (d *decision) sooner(t, now time.Time) {
 	}
 }
 
-// decide returns what follows from g at the time now. It is pure, and is the
+// decide returns what follows from p at the time now. It is pure, and is the
 // whole policy: every engine, before or after a crash, decides alike.
-func (g *progress) decide(now time.Time) decision {
-	if g.status == journal.Compensating {
-		return g.backward(now)
+func (p *progress) decide(now time.Time) decision {
+	if p.status == journal.Compensating {
+		return p.backward(now)
 	}
-	return g.onward(now)
+	return p.onward(now)
 }
 
 // onward decides for a saga that goes forward.
-func (g *progress) onward(now time.Time) decision {
-	committed := g.committed()
-	failed := g.failure(now)
+func (p *progress) onward(now time.Time) decision {
+	committed := p.committed()
+	failed := p.failure(now)
 	if !committed {
-		if failed != nil && !g.pivotOpen() {
+		if failed != nil && !p.pivotOpen() {
 			return decision{status: journal.Compensating, cause: failed}
 		}
-		if over := g.over(now); over != nil && !g.pivotOpen() {
+		if over := p.over(now); over != nil && !p.pivotOpen() {
 			return decision{status: journal.Compensating, cause: over}
 		}
 	}
 	var d decision
 	done := true
-	for _, s := range g.plan.Steps {
-		l := &g.forward[s.Index]
+	for _, s := range p.plan.Steps {
+		l := &p.forward[s.Index]
 		done = done && l.completed()
-		if l.final || l.running || l.lost || !g.enabled(s) || g.spent(s, now) {
+		if l.final || l.running || l.lost || !p.enabled(s) || p.spent(s, now) {
 			continue
 		}
-		d.sooner(g.limit(s), now)
-		g.offer(&d, task{s, false}, now)
+		d.sooner(p.limit(s), now)
+		p.offer(&d, task{s, false}, now)
 	}
 	if !committed {
-		d.sooner(g.deadline, now)
+		d.sooner(p.deadline, now)
 	}
 	switch {
 	case done:
 		d.status = journal.Completed
-	case g.running == 0 && len(d.start) == 0 && failed != nil && !g.waiting(now):
+	case p.running == 0 && len(d.start) == 0 && failed != nil && !p.waiting(now):
 		d.status, d.stuckOn = journal.Stuck, failed
 	}
 	return d
 }
 
 // offer makes d begin t, or wake when t may begin.
-func (g *progress) offer(d *decision, t task, now time.Time) {
-	switch l := g.leg(t); {
+func (p *progress) offer(d *decision, t task, now time.Time) {
+	switch l := p.leg(t); {
 	case now.Before(l.retryAt):
 		d.sooner(l.retryAt, now)
-	case g.running+len(d.start) < g.plan.MaxParallel:
+	case p.running+len(d.start) < p.plan.MaxParallel:
 		d.start = append(d.start, t)
 	}
 }
 
 // late reports whether the saga's deadline has passed, if it has one.
-func (g *progress) late(now time.Time) bool { return !g.deadline.IsZero() && !now.Before(g.deadline) }
+func (p *progress) late(now time.Time) bool { return !p.deadline.IsZero() && !now.Before(p.deadline) }
 
 // over returns why a saga that could still be undone is to be; nil if it is not.
-func (g *progress) over(now time.Time) *journal.Failure {
+func (p *progress) over(now time.Time) *journal.Failure {
 	switch {
-	case g.cancel:
+	case p.cancel:
 		return &journal.Failure{Reason: journal.ReasonCancel}
-	case g.late(now):
+	case p.late(now):
 		return &journal.Failure{Reason: journal.ReasonTimeout}
 	}
 	return nil
@@ -93,28 +93,28 @@ func (g *progress) over(now time.Time) *journal.Failure {
 
 // pivotOpen reports whether the pivot may have had its effect, but its outcome is not known yet.
 // Until then no step is undone.
-func (g *progress) pivotOpen() bool {
-	if g.plan.pivot == nil {
+func (p *progress) pivotOpen() bool {
+	if p.plan.pivot == nil {
 		return false
 	}
-	l := &g.forward[g.plan.pivot.Index]
+	l := &p.forward[p.plan.pivot.Index]
 	return l.running || l.maybe && !l.final
 }
 
 // enabled reports whether a step may begin.
-func (g *progress) enabled(s *Step) bool {
+func (p *progress) enabled(s *Step) bool {
 	for _, b := range s.Before {
-		if !g.forward[b].completed() {
+		if !p.forward[b].completed() {
 			return false
 		}
 	}
-	return !g.starved(s)
+	return !p.starved(s)
 }
 
 // starved reports whether a step needs an output that is no longer stored.
-func (g *progress) starved(s *Step) bool {
+func (p *progress) starved(s *Step) bool {
 	for _, b := range s.Data {
-		if l := &g.forward[b]; l.completed() && l.result == nil {
+		if l := &p.forward[b]; l.completed() && l.result == nil {
 			return true
 		}
 	}
@@ -122,52 +122,52 @@ func (g *progress) starved(s *Step) bool {
 }
 
 // limit returns the time at which an unfinished step counts as failed; zero: never.
-func (g *progress) limit(s *Step) time.Time {
+func (p *progress) limit(s *Step) time.Time {
 	switch {
 	case s.Timeout > 0:
-		return g.enabledAt(s, g.begun).Add(s.Timeout)
+		return p.enabledAt(s, p.begun).Add(s.Timeout)
 	case !s.Retriable:
 		return time.Time{} // its attempts bound it
-	case g.committed():
-		return g.deadline
+	case p.committed():
+		return p.deadline
 	}
-	return g.enabledAt(s, g.begun).Add(g.plan.UndoBudget)
+	return p.enabledAt(s, p.begun).Add(p.plan.UndoBudget)
 }
 
 // enabledAt returns when the steps before s had ended, so that s could begin. It is never before
 // begun.
-func (g *progress) enabledAt(s *Step, begun time.Time) time.Time {
+func (p *progress) enabledAt(s *Step, begun time.Time) time.Time {
 	for _, b := range s.Before {
-		begun = later(begun, g.forward[b].at)
+		begun = later(begun, p.forward[b].at)
 	}
 	return begun
 }
 
-func (g *progress) expired(s *Step, now time.Time) bool {
-	limit := g.limit(s)
+func (p *progress) expired(s *Step, now time.Time) bool {
+	limit := p.limit(s)
 	return !limit.IsZero() && !now.Before(limit)
 }
 
 // exhausted reports whether a step has had all the attempts that its policy gives it.
-func (g *progress) exhausted(s *Step) bool {
-	l, n := &g.forward[s.Index], s.Attempts()
+func (p *progress) exhausted(s *Step) bool {
+	l, n := &p.forward[s.Index], s.Attempts()
 	return n > 0 && !l.final && l.attempts >= n
 }
 
 // spent reports whether a step is not tried any more.
-func (g *progress) spent(s *Step, now time.Time) bool { return g.exhausted(s) || g.expired(s, now) }
+func (p *progress) spent(s *Step, now time.Time) bool { return p.exhausted(s) || p.expired(s, now) }
 
 // failure returns the failure of the first failed step; nil if no step failed.
-func (g *progress) failure(now time.Time) *journal.Failure {
-	for _, s := range g.plan.Steps {
-		l := &g.forward[s.Index]
+func (p *progress) failure(now time.Time) *journal.Failure {
+	for _, s := range p.plan.Steps {
+		l := &p.forward[s.Index]
 		switch {
-		case l.completed() && !g.missed(s), l.running:
+		case l.completed() && !p.missed(s), l.running:
 		case l.final || l.lost:
 			return l.failure(task{s, false}, journal.ReasonStep)
-		case g.enabled(s) && g.exhausted(s):
+		case p.enabled(s) && p.exhausted(s):
 			return l.failure(task{s, false}, journal.ReasonStep)
-		case g.enabled(s) && g.expired(s, now):
+		case p.enabled(s) && p.expired(s, now):
 			return l.failure(task{s, false}, journal.ReasonTimeout)
 		}
 	}
@@ -175,12 +175,12 @@ func (g *progress) failure(now time.Time) *journal.Failure {
 }
 
 // missed reports whether the step lacks the output that a later step waits for.
-func (g *progress) missed(s *Step) bool {
-	if g.forward[s.Index].result != nil {
+func (p *progress) missed(s *Step) bool {
+	if p.forward[s.Index].result != nil {
 		return false
 	}
 	for _, b := range s.behind {
-		if next := g.plan.Steps[b]; !g.forward[b].final && g.starved(next) {
+		if next := p.plan.Steps[b]; !p.forward[b].final && p.starved(next) {
 			return true
 		}
 	}
@@ -200,10 +200,10 @@ func (l *leg) failure(t task, reason journal.Reason) *journal.Failure {
 }
 
 // waiting reports whether a call will be tried later.
-func (g *progress) waiting(now time.Time) bool {
-	for _, s := range g.plan.Steps {
-		l := &g.forward[s.Index]
-		if !l.final && !l.lost && g.enabled(s) && !g.spent(s, now) {
+func (p *progress) waiting(now time.Time) bool {
+	for _, s := range p.plan.Steps {
+		l := &p.forward[s.Index]
+		if !l.final && !l.lost && p.enabled(s) && !p.spent(s, now) {
 			return true
 		}
 	}

@@ -56,11 +56,11 @@ func (e *Engine) claimableDeferred(plans []journal.PlanHash, more bool) []journa
 // unknown returns an error if the saga has a part that this build needs and does not know. Then
 // another build must handle its deadlines too. Any build compensates a cancelled saga, since its undos
 // may need less.
-func (d *execution) unknown() error {
-	if d.progress.status == journal.Running && d.progress.cancel {
+func (x *execution) unknown() error {
+	if x.progress.status == journal.Running && x.progress.cancel {
 		return nil
 	}
-	if err := d.legible(); errors.Is(err, journal.ErrNewer) {
+	if err := x.legible(); errors.Is(err, journal.ErrNewer) {
 		return err
 	}
 	return nil
@@ -68,30 +68,30 @@ func (d *execution) unknown() error {
 
 // beginOrSetAside begins the calls of a decision. over says that it put the saga aside
 // instead.
-func (d *execution) beginOrSetAside(decision *decision) (over bool, err error) {
-	err = d.begin(decision)
+func (x *execution) beginOrSetAside(d *decision) (over bool, err error) {
+	err = x.begin(d)
 	switch {
-	case errors.Is(err, journal.ErrNewer) && d.progress.running > 0:
+	case errors.Is(err, journal.ErrNewer) && x.progress.running > 0:
 		// The build that takes the saga over is to find the outcomes of these calls.
-		decision.wake = time.Time{}
+		d.wake = time.Time{}
 		return false, nil
 	case errors.Is(err, journal.ErrCorrupt):
-		return true, d.setAside(err)
+		return true, x.setAside(err)
 	}
 	return false, err
 }
 
 // setAside ends the execution of a saga that this build cannot read. A part that it does not
 // know may be known to another build, which takes the saga over; else a person must look.
-func (d *execution) setAside(cause error) error {
+func (x *execution) setAside(cause error) error {
 	if !errors.Is(cause, journal.ErrNewer) {
-		return d.quarantine(journal.ReasonCorrupt, cause)
+		return x.quarantine(journal.ReasonCorrupt, cause)
 	}
 	deferral := &journal.Failure{Reason: journal.ReasonNewer, Detail: detail(cause)}
-	if err := d.append(journal.Write{Revision: d.revision + 1, Defer: deferral}); err != nil {
+	if err := x.append(journal.Write{Revision: x.revision + 1, Defer: deferral}); err != nil {
 		return err
 	}
-	d.engine.deferredOne(d.plan.Record.Hash)
-	d.engine.tell(journal.Event{Kind: journal.EventLeftToNewer, Engine: d.owner.Engine, ID: d.owner.ID, Err: cause})
+	x.engine.deferredOne(x.plan.Record.Hash)
+	x.engine.tell(journal.Event{Kind: journal.EventLeftToNewer, Engine: x.owner.Engine, ID: x.owner.ID, Err: cause})
 	return fmt.Errorf("saga: deferred: %w", cause)
 }

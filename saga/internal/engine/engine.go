@@ -82,16 +82,16 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) adopt(l *lease, r journal.Record, from origin, asked time.Time) *execution {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d, own := e.enlist(l, &r, from, asked)
+	x, own := e.enlist(l, &r, from, asked)
 	if own {
-		e.work.Go(func() { e.carry(d) })
+		e.work.Go(func() { e.carry(x) })
 	}
-	return d
+	return x
 }
 
 // enlist returns what executes the saga in r, nil if nothing does. If own is true that is
 // new, and the caller's to carry. e.mu is held.
-func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Time) (d *execution, own bool) {
+func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Time) (x *execution, own bool) {
 	p := e.plans[r.Plan]
 	if e.closed || p == nil {
 		return nil, false
@@ -103,36 +103,36 @@ func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Tim
 		}
 		old.evict()
 	}
-	d = newExecution(e, l, p, r, from, asked)
-	e.executions[r.ID] = d
+	x = newExecution(e, l, p, r, from, asked)
+	e.executions[r.ID] = x
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
-	return d, true
+	return x, true
 }
 
 // carry runs d, and ends it also if a function of the plan ends the goroutine.
-func (e *Engine) carry(d *execution) {
+func (e *Engine) carry(x *execution) {
 	returned := false
 	defer func() {
 		if !returned {
-			d.err = &sdk.PanicError{Value: "runtime.Goexit"}
+			x.err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
-		d.untraced()
-		e.release(d)
-		close(d.over)
+		x.untraced()
+		e.release(x)
+		close(x.over)
 	}()
-	d.traced()
-	d.run()
+	x.traced()
+	x.run()
 	returned = true
 }
 
-func (e *Engine) release(d *execution) {
+func (e *Engine) release(x *execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.executions[d.owner.ID] == d {
-		delete(e.executions, d.owner.ID)
+	if e.executions[x.owner.ID] == x {
+		delete(e.executions, x.owner.ID)
 	}
 }
 

@@ -22,5 +22,5 @@ var (
 // reports true.
 type againError struct{ text string }
 
-func (e *againError) Error() string   { return e.text }
-func (e *againError) Resumable() bool { return true }
+func (a *againError) Error() string   { return a.text }
+func (a *againError) Resumable() bool { return true }

@@ -86,11 +86,11 @@ func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, 
 }
 
 // now is the journal's clock, as far as this process can tell.
-func (d *execution) now() time.Time { return d.record.Now.Add(time.Since(d.seen)) }
+func (x *execution) now() time.Time { return x.record.Now.Add(time.Since(x.seen)) }
 
-func (d *execution) isOver() bool {
+func (x *execution) isOver() bool {
 	select {
-	case <-d.over:
+	case <-x.over:
 		return true
 	default:
 		return false
@@ -98,81 +98,81 @@ func (d *execution) isOver() bool {
 }
 
 // run executes the saga until it is final or stuck, or the execution is over.
-func (d *execution) run() {
-	d.announce()
-	err := Guarded(func() error { return d.execute() })
+func (x *execution) run() {
+	x.announce()
+	err := Guarded(func() error { return x.execute() })
 	var panicked *sdk.PanicError
 	if errors.As(err, &panicked) {
-		d.engine.tell(journal.Event{Kind: journal.EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
-		err = d.quarantine(journal.ReasonPanic, err)
+		x.engine.tell(journal.Event{Kind: journal.EventPanic, Engine: x.owner.Engine, ID: x.owner.ID, Err: err})
+		err = x.quarantine(journal.ReasonPanic, err)
 	}
-	d.err = err
+	x.err = err
 }
 
 // announce tells, once, of a saga that no engine had before.
-func (d *execution) announce() {
-	if d.owner.Fence > 1 || d.announced {
+func (x *execution) announce() {
+	if x.owner.Fence > 1 || x.announced {
 		return
 	}
-	d.announced = true
-	d.engine.report(d.ctx, journal.Event{
+	x.announced = true
+	x.engine.report(x.ctx, journal.Event{
 		Kind: journal.EventMoved,
-		ID:   d.owner.ID, Name: d.plan.Name, To: journal.Running, Age: d.now().Sub(d.record.CreatedAt),
+		ID:   x.owner.ID, Name: x.plan.Name, To: journal.Running, Age: x.now().Sub(x.record.CreatedAt),
 	})
 }
 
-func (d *execution) execute() error {
-	if d.record.RecoveryAttempts >= d.engine.cfg.MaxRecoveryAttempts {
-		return d.quarantine(journal.ReasonRecoveryAttempts, fmt.Errorf("saga: %d engines died under it", d.record.RecoveryAttempts))
+func (x *execution) execute() error {
+	if x.record.RecoveryAttempts >= x.engine.cfg.MaxRecoveryAttempts {
+		return x.quarantine(journal.ReasonRecoveryAttempts, fmt.Errorf("saga: %d engines died under it", x.record.RecoveryAttempts))
 	}
-	if d.parentErr != nil {
-		return d.quarantine(journal.ReasonCorrupt, d.parentErr)
+	if x.parentErr != nil {
+		return x.quarantine(journal.ReasonCorrupt, x.parentErr)
 	}
-	if d.progress == nil {
-		progress, err := d.plan.load(d.record, d.from != takenOver)
+	if x.progress == nil {
+		progress, err := x.plan.load(x.record, x.from != takenOver)
 		if err != nil {
-			return d.setAside(err)
+			return x.setAside(err)
 		}
-		d.progress, d.cause = progress, d.record.Cause
-		if err := d.outlast(); err != nil {
+		x.progress, x.cause = progress, x.record.Cause
+		if err := x.outlast(); err != nil {
 			return err
 		}
 	}
-	if err := d.unknown(); err != nil {
-		return d.setAside(err)
+	if err := x.unknown(); err != nil {
+		return x.setAside(err)
 	}
 	for {
-		if d.isGone() {
+		if x.isGone() {
 			return journal.ErrLeaseLost
 		}
-		decision := d.progress.decide(d.now())
-		if decision.status == journal.Completed { // maybe without a call, by a person's word
-			if err := d.legible(); err != nil {
-				return d.setAside(err)
+		d := x.progress.decide(x.now())
+		if d.status == journal.Completed { // maybe without a call, by a person's word
+			if err := x.legible(); err != nil {
+				return x.setAside(err)
 			}
 		}
-		if err := d.settle(decision); err != nil {
+		if err := x.settle(d); err != nil {
 			return err
 		}
-		if decision.status == journal.Compensating {
+		if d.status == journal.Compensating {
 			continue // it decides anew, about the other direction
 		}
-		if decision.status != 0 {
+		if d.status != 0 {
 			return nil
 		}
-		if d.closing() {
-			if d.progress.running == 0 {
+		if x.closing() {
+			if x.progress.running == 0 {
 				return ErrClosed
 			}
-		} else if over, err := d.beginOrSetAside(&decision); over || err != nil {
+		} else if over, err := x.beginOrSetAside(&d); over || err != nil {
 			return err
 		}
-		if read, err := d.hearVerbs(&decision); err != nil {
+		if read, err := x.hearVerbs(&d); err != nil {
 			return err
 		} else if read {
 			continue
 		}
-		if err := d.await(decision.wake); err != nil {
+		if err := x.await(d.wake); err != nil {
 			return err
 		}
 	}
@@ -180,45 +180,45 @@ func (d *execution) execute() error {
 
 // legible checks, once per direction, that the values of other processes can be read. This
 // process encodes all later values itself.
-func (d *execution) legible() error {
-	g := d.progress
-	if d.from == startedHere || d.readable == g.status {
+func (x *execution) legible() error {
+	p := x.progress
+	if x.from == startedHere || x.readable == p.status {
 		return nil
 	}
-	err := g.legible(d.record.Input, d.now())
+	err := p.legible(x.record.Input, x.now())
 	if err == nil {
-		d.readable = g.status
+		x.readable = p.status
 	}
 	return err
 }
 
-func (d *execution) closing() bool { return d.engine.isClosing() }
+func (x *execution) closing() bool { return x.engine.isClosing() }
 
 // await waits for the end of a call, or until the time wake; zero: for ever.
-func (d *execution) await(wake time.Time) error {
+func (x *execution) await(wake time.Time) error {
 	var timeout <-chan time.Time
 	if !wake.IsZero() {
-		timeout = d.ringAt(wake)
-		defer d.alarm.Stop()
+		timeout = x.ringAt(wake)
+		defer x.alarm.Stop()
 	}
-	closing := d.engine.closing
-	if d.closing() {
+	closing := x.engine.closing
+	if x.closing() {
 		closing = nil // seen already
 	}
 	select {
-	case e := <-d.endings:
-		d.book(e)
+	case e := <-x.endings:
+		x.book(e)
 	case <-timeout:
 	case <-closing:
-	case <-d.gone:
+	case <-x.gone:
 		return journal.ErrLeaseLost
-	case <-d.lease.ctx.Done():
-		return context.Cause(d.lease.ctx)
+	case <-x.lease.ctx.Done():
+		return context.Cause(x.lease.ctx)
 	}
 	for { // what ended together is written together
 		select {
-		case e := <-d.endings:
-			d.book(e)
+		case e := <-x.endings:
+			x.book(e)
 		default:
 			return nil
 		}
@@ -227,43 +227,43 @@ func (d *execution) await(wake time.Time) error {
 
 // ringAt sets the execution's alarm. A saga waits once for each of its steps, mostly
 // for its own deadline, so that it keeps the timer.
-func (d *execution) ringAt(t time.Time) <-chan time.Time {
-	left := t.Sub(d.now())
-	if d.alarm == nil {
-		d.alarm = time.NewTimer(left)
+func (x *execution) ringAt(t time.Time) <-chan time.Time {
+	left := t.Sub(x.now())
+	if x.alarm == nil {
+		x.alarm = time.NewTimer(left)
 	} else {
-		d.alarm.Reset(left)
+		x.alarm.Reset(left)
 	}
-	return d.alarm.C
+	return x.alarm.C
 }
 
 // book takes in how a call ended.
-func (d *execution) book(e *ending) {
-	g, now := d.progress, d.now()
+func (x *execution) book(e *ending) {
+	p, now := x.progress, x.now()
 	if e.dropped {
-		g.drop(e.task)
+		p.drop(e.task)
 		return
 	}
-	l := g.leg(e.task)
-	wait := d.engine.cfg.wait(e.task.step.Policy.Backoff, l.attempts+1, e.finding.after)
-	open := !g.committed()
-	g.end(e.task, e.finding, now, wait)
-	if open && g.status == journal.Running && g.committed() {
-		g.renew(now)
+	l := p.leg(e.task)
+	wait := x.engine.cfg.wait(e.task.step.Policy.Backoff, l.attempts+1, e.finding.after)
+	open := !p.committed()
+	p.end(e.task, e.finding, now, wait)
+	if open && p.status == journal.Running && p.committed() {
+		p.renew(now)
 	}
 	switch {
 	case l.final:
-		l.dirty, d.must = true, true
+		l.dirty, x.must = true, true
 		wait = 0
-	case !e.task.undo && g.exhausted(e.task.step):
-		l.dirty, d.must = true, true
+	case !e.task.undo && p.exhausted(e.task.step):
+		l.dirty, x.must = true, true
 		wait = 0
 	case wait > time.Second:
-		l.dirty, d.must = true, true
+		l.dirty, x.must = true, true
 	}
-	d.engine.report(d.ctx, journal.Event{
+	x.engine.report(x.ctx, journal.Event{
 		Kind: journal.EventAttempt,
-		ID:   d.owner.ID, Name: d.plan.Name, Step: e.task.step.Name, Undo: e.task.undo, Attempt: l.attempts,
+		ID:   x.owner.ID, Name: x.plan.Name, Step: e.task.step.Name, Undo: e.task.undo, Attempt: l.attempts,
 		Outcome: l.outcome, Status: e.finding.status, Code: e.finding.code,
 		Elapsed: e.elapsed, Wait: wait, Err: e.err,
 	})

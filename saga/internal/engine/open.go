@@ -42,29 +42,29 @@ const maxAsked = time.Hour
 
 // wait returns the wait before the next attempt of a call, of which n ended. Zero fields of
 // the step's own backoff are the engine's.
-func (cfg *Config) wait(own retry.Backoff, n int, asked time.Duration) time.Duration {
-	b := filled(own, cfg.Backoff)
+func (c *Config) wait(own retry.Backoff, n int, asked time.Duration) time.Duration {
+	b := filled(own, c.Backoff)
 	wait := b.Cap
 	if shift := max(n, 1) - 1; shift < 40 && b.Base <= b.Cap>>shift {
 		wait = b.Base << shift
 	}
-	less := min(max(b.Jitter*cfg.Rand(), 0), 1)
+	less := min(max(b.Jitter*c.Rand(), 0), 1)
 	wait -= time.Duration(float64(wait) * less)
 	return max(wait, min(asked, maxAsked), time.Millisecond)
 }
 
 // Open stores the plans, begins the engine's lease and its loops. Its error is a
 // [*planChanged] if the journal has another plan.
-func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
+func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 	e := &Engine{
-		Operator: *NewOperator(j, cfg.Plans, cfg.Keep), cfg: cfg,
+		Operator: *NewOperator(j, c.Plans, c.Keep), cfg: c,
 		poke: make(chan struct{}, 1), asked: make(chan struct{}, 1), seeks: make(chan struct{}, 1),
 		closing:    make(chan struct{}),
 		running:    running{calls: make(map[callID]*runningCall)},
 		executions: make(map[journal.ID]*execution), bells: make(map[journal.ID]*bell), sought: make(map[journal.ID]time.Time),
 		deferrals: make(map[journal.PlanHash]deferral),
 	}
-	e.observe, e.onChange = cfg.Observe, e.changed
+	e.observe, e.onChange = c.Observe, e.changed
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {
 		e.stop()

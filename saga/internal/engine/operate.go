@@ -121,13 +121,13 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		if r.Status != journal.Stuck {
 			return journal.Change{}, wrong(r, "only a stuck saga's steps can be forced")
 		}
-		g, err := p.load(unstuck(r), false)
+		loaded, err := p.load(unstuck(r), false)
 		if err != nil {
 			return journal.Change{}, err
 		}
-		l, undo := &g.forward[s.Index], &g.undo[s.Index]
+		l, undo := &loaded.forward[s.Index], &loaded.undo[s.Index]
 		switch {
-		case r.FailedAt.IsZero() && g.committed():
+		case r.FailedAt.IsZero() && loaded.committed():
 			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
 		case l.completed():
 			return journal.Change{}, wrong(r, step+" completed")
@@ -198,11 +198,11 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 		case r.Status.Final() || !r.FailedAt.IsZero() || r.Cancel:
 			return journal.Change{}, wrong(r, "it is over, or undone already")
 		}
-		g, err := p.load(r, false)
+		loaded, err := p.load(r, false)
 		if err != nil {
 			return journal.Change{}, err
 		}
-		if g.committed() {
+		if loaded.committed() {
 			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
 		}
 		if r.Status == journal.Stuck {
@@ -296,8 +296,8 @@ func again(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
 // undo budget, and before it the saga's own time.
 func (p *Plan) resumedFor(r journal.Record, c journal.Change) time.Duration {
 	r.Entries = c.Entries
-	g, err := p.load(r, false)
-	if err != nil || g.committed() {
+	loaded, err := p.load(r, false)
+	if err != nil || loaded.committed() {
 		return p.UndoBudget
 	}
 	return p.Timeout

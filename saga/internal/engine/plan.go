@@ -133,8 +133,8 @@ type PlanChanged struct {
 	Problem error
 }
 
-func (e *PlanChanged) Error() string { return e.Problem.Error() }
-func (e *PlanChanged) Unwrap() error { return e.Problem }
+func (p *PlanChanged) Error() string { return p.Problem.Error() }
+func (p *PlanChanged) Unwrap() error { return p.Problem }
 
 // changed returns the difference between plan and the stored plan. It has the lines that differ.
 // If the order differs, it also has all common lines in the journal's order. The place of a step

@@ -63,20 +63,20 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 	if r.Corrupt != nil {
 		return nil, r.Corrupt
 	}
-	g := &progress{
+	loaded := &progress{
 		plan: p, status: r.Status, cancel: r.Cancel,
 		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), failedAt: r.FailedAt, deadline: r.DeadlineAt,
 		forward: make([]leg, len(p.Steps)), undo: make([]leg, len(p.Steps)),
 	}
-	if g.deadline.IsZero() {
-		g.deadline = p.deadline(g.claimed)
+	if loaded.deadline.IsZero() {
+		loaded.deadline = p.deadline(loaded.claimed)
 	}
 	for _, e := range r.Entries {
 		s := p.find(e.Step)
 		if s == nil || e.Undo && s.Undo == nil {
 			return nil, fmt.Errorf("%w: an entry for %q, which is no step", journal.ErrCorrupt, e.Step)
 		}
-		l := g.leg(task{s, e.Undo})
+		l := loaded.leg(task{s, e.Undo})
 		*l = leg{
 			known: true, opened: true, final: !e.Pending, lost: e.Pending && e.Code == wire.KeyExpired, outcome: e.Outcome, result: e.Result,
 			attempts: e.Attempts, retryAt: e.RetryAt, at: e.At, entry: e,
@@ -84,9 +84,9 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 		}
 	}
 	if !trusted {
-		g.doubt()
+		loaded.doubt()
 	}
-	return g, nil
+	return loaded, nil
 }
 
 // deadline returns the deadline of a saga whose first engine got it at that time. It is for a
@@ -102,21 +102,21 @@ func (p *Plan) deadline(claimed time.Time) time.Time {
 }
 
 // renew gives the saga the undo budget from now on.
-func (g *progress) renew(now time.Time) { g.deadline, g.renewed = now.Add(g.plan.UndoBudget), true }
+func (p *progress) renew(now time.Time) { p.deadline, p.renewed = now.Add(p.plan.UndoBudget), true }
 
 // doubt marks the calls that an earlier owner may have sent without writing them.
-func (g *progress) doubt() {
-	for i := range g.plan.Steps {
+func (p *progress) doubt() {
+	for i := range p.plan.Steps {
 		// An owner writes the outcome of a step before it begins the next steps, and the pivot
 		// before it begins that.
-		if f, s := &g.forward[i], g.plan.Steps[i]; !f.final {
-			f.maybe = g.status == journal.Running && s != g.plan.pivot && g.enabled(s) || f.known
+		if f, s := &p.forward[i], p.plan.Steps[i]; !f.final {
+			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.enabled(s) || f.known
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
-		if u := &g.undo[i]; !u.final {
-			f := &g.forward[i]
-			u.maybe = g.status == journal.Compensating && f.known && !f.harmless()
+		if u := &p.undo[i]; !u.final {
+			f := &p.forward[i]
+			u.maybe = p.status == journal.Compensating && f.known && !f.harmless()
 		}
 	}
 }
@@ -134,18 +134,18 @@ type task struct {
 	undo bool
 }
 
-func (g *progress) leg(t task) *leg {
+func (p *progress) leg(t task) *leg {
 	if t.undo {
-		return &g.undo[t.step.Index]
+		return &p.undo[t.step.Index]
 	}
-	return &g.forward[t.step.Index]
+	return &p.forward[t.step.Index]
 }
 
 // calls returns the notes of the calls that the task's function makes; nil if the task is not a
 // function. All attempts by this owner share the notes. A call of an earlier attempt stays done
 // if a later attempt makes another call.
-func (g *progress) calls(t task) *retry.Calls {
-	a, l := t.step.Address, g.leg(t)
+func (p *progress) calls(t task) *retry.Calls {
+	a, l := t.step.Address, p.leg(t)
 	if t.undo {
 		a = *t.step.Undo
 	}
@@ -156,23 +156,23 @@ func (g *progress) calls(t task) *retry.Calls {
 }
 
 // begin records a call that is about to be sent.
-func (g *progress) begin(t task) {
-	g.leg(t).running = true
-	g.running++
+func (p *progress) begin(t task) {
+	p.leg(t).running = true
+	p.running++
 }
 
 // drop records that a call was not begun, since it waited for a call of an earlier execution. The
 // earlier call may have had its effect.
-func (g *progress) drop(t task) {
-	l := g.leg(t)
+func (p *progress) drop(t task) {
+	l := p.leg(t)
 	l.running, l.maybe = false, true
-	g.running--
+	p.running--
 }
 
 // end records the outcome of a call. A further attempt, if any, comes after wait.
-func (g *progress) end(t task, v finding, now time.Time, wait time.Duration) {
-	l := g.leg(t)
-	g.running--
+func (p *progress) end(t task, v finding, now time.Time, wait time.Duration) {
+	l := p.leg(t)
+	p.running--
 	l.running, l.known, l.attempted, l.unsaid = false, true, true, true
 	l.attempts++
 	if v.outcome == retry.NotSent && l.maybe {
@@ -180,7 +180,7 @@ func (g *progress) end(t task, v finding, now time.Time, wait time.Duration) {
 	}
 	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
 	l.maybe = v.outcome == retry.Unknown
-	l.final = g.finalFor(t, v)
+	l.final = p.finalFor(t, v)
 	l.lost = l.lost || v.stop && !l.final
 	l.at, l.retryAt = now, time.Time{}
 	if !l.final {
@@ -191,7 +191,7 @@ func (g *progress) end(t task, v finding, now time.Time, wait time.Duration) {
 }
 
 // finalFor reports whether the task is not to be tried again after v.
-func (g *progress) finalFor(t task, v finding) bool {
+func (p *progress) finalFor(t task, v finding) bool {
 	switch v.outcome {
 	case retry.Completed:
 		return true
@@ -201,20 +201,20 @@ func (g *progress) finalFor(t task, v finding) bool {
 		return v.deadEnd && (t.undo || t.step.Undo != nil || v.stop && t.step.leavesNothing())
 	default:
 		// While compensating, a call without an effect is not tried again.
-		return !v.again || g.status == journal.Compensating && !t.undo
+		return !v.again || p.status == journal.Compensating && !t.undo
 	}
 }
 
 // write returns the entry for a leg that is about to be written.
-func (g *progress) write(t task) journal.Entry {
-	l := g.leg(t)
+func (p *progress) write(t task) journal.Entry {
+	l := p.leg(t)
 	l.dirty, l.unsaid = false, false
-	return g.entry(t)
+	return p.entry(t)
 }
 
 // entry returns the entry for a leg as it stands.
-func (g *progress) entry(t task) journal.Entry {
-	l := g.leg(t)
+func (p *progress) entry(t task) journal.Entry {
+	l := p.leg(t)
 	e := l.entry
 	e.Step, e.Undo = t.step.Name, t.undo
 	e.Outcome, e.Pending, e.Attempts = l.outcome, !l.final, l.attempts
@@ -225,9 +225,9 @@ func (g *progress) entry(t task) journal.Entry {
 // tellable reports whether entries can hold all of the owner's knowledge. They cannot hold a call
 // that is given up with an unknown outcome. They cannot hold the calls that the attempts of a
 // function made either.
-func (g *progress) tellable() bool {
-	for i := range g.plan.Steps {
-		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+func (p *progress) tellable() bool {
+	for i := range p.plan.Steps {
+		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if l.final {
 				continue
 			}
@@ -241,9 +241,9 @@ func (g *progress) tellable() bool {
 
 // tell puts all of the owner's knowledge into the next write. This includes calls that an earlier
 // owner may have sent, and attempts that were not worth a write.
-func (g *progress) tell(now time.Time) {
-	for i := range g.plan.Steps {
-		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+func (p *progress) tell(now time.Time) {
+	for i := range p.plan.Steps {
+		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if l.maybe && !l.known {
 				l.known, l.outcome, l.at, l.unsaid = true, retry.Unknown, now, true
 			}
@@ -254,12 +254,12 @@ func (g *progress) tell(now time.Time) {
 
 // committed reports whether the saga is past the point where it could be
 // undone.
-func (g *progress) committed() bool {
-	if p := g.plan.pivot; p != nil {
-		return g.forward[p.Index].completed()
+func (p *progress) committed() bool {
+	if pivot := p.plan.pivot; pivot != nil {
+		return p.forward[pivot.Index].completed()
 	}
-	for _, s := range g.plan.Steps {
-		if s.canFail() && !g.forward[s.Index].completed() {
+	for _, s := range p.plan.Steps {
+		if s.canFail() && !p.forward[s.Index].completed() {
 			return false
 		}
 	}
@@ -268,12 +268,12 @@ func (g *progress) committed() bool {
 
 // fail makes the saga go back. It returns the entries of the calls to resolve first: running
 // calls, and calls that may have been sent.
-func (g *progress) fail(now time.Time) []journal.Entry {
-	g.status, g.failedAt = journal.Compensating, now
-	g.renew(now)
+func (p *progress) fail(now time.Time) []journal.Entry {
+	p.status, p.failedAt = journal.Compensating, now
+	p.renew(now)
 	var entries []journal.Entry
-	for _, s := range g.plan.Steps {
-		l := &g.forward[s.Index]
+	for _, s := range p.plan.Steps {
+		l := &p.forward[s.Index]
 		switch {
 		case l.final, !l.known && !l.running && !l.maybe && !l.opened:
 			continue
@@ -286,24 +286,24 @@ func (g *progress) fail(now time.Time) []journal.Entry {
 			}
 		}
 		l.known, l.at = true, now
-		entries = append(entries, g.write(task{s, false}))
+		entries = append(entries, p.write(task{s, false}))
 	}
 	return entries
 }
 
 // facts returns the input and outputs that the nodes need. legible has checked the values of
 // other processes before.
-func (g *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
-	f := &Facts{Outputs: make([]any, len(g.plan.Steps))}
+func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
+	f := &Facts{Outputs: make([]any, len(p.plan.Steps))}
 	for _, n := range nodes {
 		if n.Input && f.Input == nil {
 			var err error
-			if f.Input, err = g.plan.Input.Decode(input); err != nil {
+			if f.Input, err = p.plan.Input.Decode(input); err != nil {
 				return nil, err
 			}
 		}
 		for _, i := range n.Needs {
-			if err := g.decode(f, i); err != nil {
+			if err := p.decode(f, i); err != nil {
 				return nil, err
 			}
 		}
@@ -312,8 +312,8 @@ func (g *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
 }
 
 // decode adds the output of step i to f, if there is one.
-func (g *progress) decode(f *Facts, i int) (err error) {
-	l, s := &g.forward[i], g.plan.Steps[i]
+func (p *progress) decode(f *Facts, i int) (err error) {
+	l, s := &p.forward[i], p.plan.Steps[i]
 	if f.Outputs[i] != nil || !l.completed() || l.result == nil {
 		return nil
 	}
@@ -325,15 +325,15 @@ func (g *progress) decode(f *Facts, i int) (err error) {
 
 // legible returns an error if this process cannot read every member of a stored value that it
 // still needs in the saga's direction. Then no further call is made.
-func (g *progress) legible(input []byte, now time.Time) error {
-	fromInput, outputs := g.reads(now)
+func (p *progress) legible(input []byte, now time.Time) error {
+	fromInput, outputs := p.reads(now)
 	if fromInput {
-		if err := g.plan.Input.Check(input); err != nil {
+		if err := p.plan.Input.Check(input); err != nil {
 			return fmt.Errorf("input: %w", err)
 		}
 	}
-	for i, s := range g.plan.Steps {
-		l := &g.forward[i]
+	for i, s := range p.plan.Steps {
+		l := &p.forward[i]
 		if !outputs[i] || !l.completed() || l.result == nil {
 			continue
 		}
@@ -348,14 +348,14 @@ func (g *progress) legible(input []byte, now time.Time) error {
 // which steps' outputs. Forward these are all values that any step or the result reads. Backward
 // these are the inputs of the calls that are still due, and the outputs for their undos. Steps
 // that never began, were refused or are undone need no values.
-func (g *progress) reads(now time.Time) (input bool, outputs []bool) {
-	outputs = make([]bool, len(g.plan.Steps))
-	for i, s := range g.plan.Steps {
-		if g.status == journal.Running {
+func (p *progress) reads(now time.Time) (input bool, outputs []bool) {
+	outputs = make([]bool, len(p.plan.Steps))
+	for i, s := range p.plan.Steps {
+		if p.status == journal.Running {
 			input, outputs[i] = true, s.Needed
 			continue
 		}
-		if at := g.standing(s, now); at == cleared || at == blocked {
+		if at := p.standing(s, now); at == cleared || at == blocked {
 			continue
 		}
 		input = input || s.Input.Input

@@ -32,27 +32,27 @@ func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 // hearVerbs reads the saga again, once a lease, while one of its calls waits for longer than that
 // in memory: a RetryNow deletes the wait from the saga's record. Else it has the decision wake for
 // the next look. read says that the decision may be an old one.
-func (d *execution) hearVerbs(decision *decision) (read bool, err error) {
-	now := d.now()
-	if !d.progress.waitsBeyond(now.Add(d.lease.length)) {
+func (x *execution) hearVerbs(d *decision) (read bool, err error) {
+	now := x.now()
+	if !x.progress.waitsBeyond(now.Add(x.lease.length)) {
 		return false, nil
 	}
-	if next := d.looked.Add(d.lease.length); now.Before(next) {
-		decision.sooner(next, now)
+	if next := x.looked.Add(x.lease.length); now.Before(next) {
+		d.sooner(next, now)
 		return false, nil
 	}
-	d.looked = now // also if the journal does not answer
-	err = d.readAgain()
-	if errors.Is(err, journal.ErrLeaseLost) || d.lease.ctx.Err() != nil {
+	x.looked = now // also if the journal does not answer
+	err = x.readAgain()
+	if errors.Is(err, journal.ErrLeaseLost) || x.lease.ctx.Err() != nil {
 		return false, err
 	}
 	return true, nil
 }
 
 // waitsBeyond reports whether a call waits until after that time to be tried again.
-func (g *progress) waitsBeyond(t time.Time) bool {
-	for i := range g.plan.Steps {
-		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+func (p *progress) waitsBeyond(t time.Time) bool {
+	for i := range p.plan.Steps {
+		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if !l.final && !l.running && l.retryAt.After(t) {
 				return true
 			}
@@ -63,13 +63,13 @@ func (g *progress) waitsBeyond(t time.Time) bool {
 
 // endWaits ends the waits that the journal's entries no longer have. A wait that the journal does
 // not have yet goes on.
-func (g *progress) endWaits(entries []journal.Entry) {
+func (p *progress) endWaits(entries []journal.Entry) {
 	for _, entry := range entries {
-		s := g.plan.find(entry.Step)
+		s := p.plan.find(entry.Step)
 		if s == nil || !entry.Pending || !entry.RetryAt.IsZero() {
 			continue
 		}
-		if l := g.leg(task{s, entry.Undo}); !l.final && !l.running && !l.unsaid {
+		if l := p.leg(task{s, entry.Undo}); !l.final && !l.running && !l.unsaid {
 			l.retryAt = time.Time{}
 		}
 	}

@@ -78,22 +78,22 @@ func (r *running) leave(id callID, v *finding) {
 	}
 }
 
-func (d *execution) callID(t task) callID { return callID{d.owner.ID, t.step.Index, t.undo} }
+func (x *execution) callID(t task) callID { return callID{x.owner.ID, t.step.Index, t.undo} }
 
 // evict makes the execution begin no further call. When it returns, none begins. Running calls
 // continue.
-func (d *execution) evict() {
-	d.evicting.Lock()
-	defer d.evicting.Unlock()
-	if !d.evicted {
-		d.evicted = true
-		close(d.gone)
+func (x *execution) evict() {
+	x.evicting.Lock()
+	defer x.evicting.Unlock()
+	if !x.evicted {
+		x.evicted = true
+		close(x.gone)
 	}
 }
 
-func (d *execution) isGone() bool {
+func (x *execution) isGone() bool {
 	select {
-	case <-d.gone:
+	case <-x.gone:
 		return true
 	default:
 		return false
@@ -101,32 +101,32 @@ func (d *execution) isGone() bool {
 }
 
 // enter records a call of the execution as running, unless the execution was evicted.
-func (d *execution) enter(t task) (c *runningCall, mine bool, err error) {
-	d.evicting.Lock()
-	defer d.evicting.Unlock()
-	if d.evicted {
+func (x *execution) enter(t task) (c *runningCall, mine bool, err error) {
+	x.evicting.Lock()
+	defer x.evicting.Unlock()
+	if x.evicted {
 		return nil, false, journal.ErrLeaseLost
 	}
-	c, mine = d.engine.running.enter(d.callID(t))
+	c, mine = x.engine.running.enter(x.callID(t))
 	return c, mine, nil
 }
 
 // waitFor waits until an earlier execution of the saga in this process has ended the call
 // c of t. If c completed, its finding is this execution's too. After any other end the execution
 // enters the call itself, and enters is true. The error says that the execution is over.
-func (d *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err error) {
+func (x *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err error) {
 	for {
 		select {
 		case <-c.ended:
-		case <-d.gone:
+		case <-x.gone:
 			return finding{}, false, journal.ErrLeaseLost
-		case <-d.ctx.Done():
-			return finding{}, false, context.Cause(d.ctx)
+		case <-x.ctx.Done():
+			return finding{}, false, context.Cause(x.ctx)
 		}
 		if c.finding.outcome == retry.Completed {
 			return *c.finding, false, nil
 		}
-		next, mine, err := d.enter(t)
+		next, mine, err := x.enter(t)
 		if mine || err != nil {
 			return finding{}, mine, err
 		}
@@ -137,21 +137,21 @@ func (d *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err
 // outlast waits, in a saga that goes back, for calls of an earlier execution in this process, of
 // steps without an undo. The outcomes of these calls do not matter. But no step before them may
 // be undone while they run.
-func (d *execution) outlast() error {
-	if d.progress.status != journal.Compensating && !d.record.Cancel {
+func (x *execution) outlast() error {
+	if x.progress.status != journal.Compensating && !x.record.Cancel {
 		return nil
 	}
-	for _, s := range d.plan.Steps {
-		c := d.engine.running.of(d.callID(task{s, false}))
+	for _, s := range x.plan.Steps {
+		c := x.engine.running.of(x.callID(task{s, false}))
 		if c == nil || !s.leavesNothing() {
 			continue
 		}
 		select {
 		case <-c.ended:
-		case <-d.gone:
+		case <-x.gone:
 			return journal.ErrLeaseLost
-		case <-d.ctx.Done():
-			return context.Cause(d.ctx)
+		case <-x.ctx.Done():
+			return context.Cause(x.ctx)
 		}
 	}
 	return nil
@@ -159,30 +159,30 @@ func (d *execution) outlast() error {
 
 // stillOwned asks the journal whether this owner still has the saga, unless the journal confirmed
 // it recently. A verb or another owner may have taken it.
-func (d *execution) stillOwned() error {
-	if time.Since(d.confirmed) < ownedFor {
+func (x *execution) stillOwned() error {
+	if time.Since(x.confirmed) < ownedFor {
 		return nil
 	}
-	return d.readAgain()
+	return x.readAgain()
 }
 
 // readAgain reads the saga's record. The error is an ErrLeaseLost if the saga is this owner's no
 // more. A wait that a person has ended in the record ends.
-func (d *execution) readAgain() error {
+func (x *execution) readAgain() error {
 	sent := time.Now()
-	r, err := d.engine.journal.Read(d.lease.ctx, d.owner.ID)
+	r, err := x.engine.journal.Read(x.lease.ctx, x.owner.ID)
 	switch {
-	case d.lease.ctx.Err() != nil:
-		return context.Cause(d.lease.ctx)
-	case errors.Is(err, journal.ErrNotFound), err == nil && (r.Engine != d.owner.Engine || r.Fence != d.owner.Fence):
+	case x.lease.ctx.Err() != nil:
+		return context.Cause(x.lease.ctx)
+	case errors.Is(err, journal.ErrNotFound), err == nil && (r.Engine != x.owner.Engine || r.Fence != x.owner.Fence):
 		return journal.ErrLeaseLost
 	case err != nil:
-		d.engine.tell(journal.Event{Kind: journal.EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		x.engine.tell(journal.Event{Kind: journal.EventJournalError, Engine: x.owner.Engine, ID: x.owner.ID, Err: err})
 		return err
 	}
-	d.confirmed = sent
+	x.confirmed = sent
 	if r.Corrupt == nil {
-		d.progress.endWaits(r.Entries)
+		x.progress.endWaits(r.Entries)
 	}
 	return nil
 }
@@ -201,13 +201,13 @@ func outwait(ctx context.Context, was, now journal.Record) error {
 // takes the saga over if it can.
 func (e *Engine) changed(ctx context.Context, was, now journal.Record) error {
 	e.look()
-	d := e.executing(was.ID)
-	if d != nil && d.owner.Fence < now.Fence {
-		d.evict()
+	x := e.executing(was.ID)
+	if x != nil && x.owner.Fence < now.Fence {
+		x.evict()
 	}
 	switch {
-	case d == nil || d.owner.Fence < was.Fence: // its owner is elsewhere, or is about to begin here
-	case d.owner.Fence == was.Fence, was.Engine == e.current().id: // it is evicted, by this or by the next one
+	case x == nil || x.owner.Fence < was.Fence: // its owner is elsewhere, or is about to begin here
+	case x.owner.Fence == was.Fence, was.Engine == e.current().id: // it is evicted, by this or by the next one
 		return nil
 	}
 	return outwait(ctx, was, now)

@@ -97,10 +97,10 @@ func (e *Engine) storeAndCarry(ctx context.Context, l *lease, req *journal.Start
 	}()
 	own := e.store(journal.Stay(ctx), l, req, s)
 	told = true
-	d := s.execution // s is the caller's now
+	x := s.execution // s is the caller's now
 	stored <- s
 	if own {
-		e.carry(d)
+		e.carry(x)
 	}
 }
 

@@ -30,43 +30,43 @@ func (e *Engine) Trace(ctx context.Context) string {
 }
 
 // traced lets the tracer begin, once. Only the execution's goroutine uses its ctx by now.
-func (d *execution) traced() {
-	if t := d.engine.cfg.Tracer; t != nil && !d.traces {
-		d.traces, d.ctx = true, t.RunStarted(d.ctx, journal.RunEvent{
-			ID: d.owner.ID, Name: d.plan.Name, Fence: d.owner.Fence, Trace: d.record.Trace,
+func (x *execution) traced() {
+	if t := x.engine.cfg.Tracer; t != nil && !x.traces {
+		x.traces, x.ctx = true, t.RunStarted(x.ctx, journal.RunEvent{
+			ID: x.owner.ID, Name: x.plan.Name, Fence: x.owner.Fence, Trace: x.record.Trace,
 		})
 	}
 }
 
 // untraced lets the tracer end.
-func (d *execution) untraced() {
-	if d.traces {
-		d.engine.cfg.Tracer.RunEnded(d.ctx)
+func (x *execution) untraced() {
+	if x.traces {
+		x.engine.cfg.Tracer.RunEnded(x.ctx)
 	}
 }
 
 // stepStarted returns the ctx of an attempt.
-func (d *execution) stepStarted(a *attempt) context.Context {
-	t := d.engine.cfg.Tracer
+func (x *execution) stepStarted(a *attempt) context.Context {
+	t := x.engine.cfg.Tracer
 	if t == nil {
-		return d.ctx
+		return x.ctx
 	}
-	return t.StepStarted(d.ctx, d.stepEvent(a))
+	return t.StepStarted(x.ctx, x.stepEvent(a))
 }
 
 // stepEnded tells how the attempt ended.
-func (d *execution) stepEnded(ctx context.Context, a *attempt, end *ending) {
-	t := d.engine.cfg.Tracer
+func (x *execution) stepEnded(ctx context.Context, a *attempt, end *ending) {
+	t := x.engine.cfg.Tracer
 	if t == nil {
 		return
 	}
-	e := d.stepEvent(a)
+	e := x.stepEvent(a)
 	e.Outcome, e.Status, e.Code, e.Elapsed, e.Err = end.finding.outcome, end.finding.status, end.finding.code, end.elapsed, end.err
 	t.StepEnded(ctx, e)
 }
 
-func (d *execution) stepEvent(a *attempt) journal.Event {
+func (x *execution) stepEvent(a *attempt) journal.Event {
 	return journal.Event{
-		Kind: journal.EventAttempt, ID: d.owner.ID, Name: d.plan.Name, Step: a.step.Name, Undo: a.undo, Attempt: a.number,
+		Kind: journal.EventAttempt, ID: x.owner.ID, Name: x.plan.Name, Step: a.step.Name, Undo: a.undo, Attempt: a.number,
 	}
 }

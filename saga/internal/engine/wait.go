@@ -12,11 +12,11 @@ import (
 // Run starts the saga of req, or finds it, and returns it once it is over or stuck. own says
 // that this process ended it.
 func (e *Engine) Run(ctx context.Context, req journal.StartRequest) (r journal.Record, own bool, err error) {
-	r, d, err := e.start(ctx, req, true)
+	r, x, err := e.start(ctx, req, true)
 	if err != nil {
 		return journal.Record{}, false, err
 	}
-	return e.wait(ctx, r, d)
+	return e.wait(ctx, r, x)
 }
 
 // Start starts the saga of req, or finds it.
@@ -59,25 +59,25 @@ func same(r *journal.Record, req *journal.StartRequest) error {
 
 // wait returns the saga once it is over or stuck, and whether this process ended it. r is its
 // last known record, and d its execution in this process, if any.
-func (e *Engine) wait(ctx context.Context, r journal.Record, d *execution) (last journal.Record, own bool, err error) {
+func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last journal.Record, own bool, err error) {
 	next, failures := shortPause(e.cfg.Poll), 0
 	for r.Status.Active() {
-		if d != nil && d.owner.Fence >= r.Fence { // else d is an old execution that will soon notice
+		if x != nil && x.owner.Fence >= r.Fence { // else d is an old execution that will soon notice
 			select {
-			case <-d.over:
-			case <-d.gone:
-			case <-d.lease.ctx.Done(): // a step's function may take its time to notice
+			case <-x.over:
+			case <-x.gone:
+			case <-x.lease.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
 				return r, false, detached(Ended(ctx))
 			}
-			if d.isOver() && d.err == nil {
-				return d.final, true, nil
+			if x.isOver() && x.err == nil {
+				return x.final, true, nil
 			}
 		}
 		if r, err = e.readAndPause(ctx, r, &next, &failures); err != nil {
 			return r, false, err
 		}
-		d = e.executing(r.ID)
+		x = e.executing(r.ID)
 	}
 	return r, false, nil
 }
@@ -101,7 +101,7 @@ func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.
 	if err := e.mayWait(r); err != nil {
 		return r, err
 	}
-	if d := e.executing(r.ID); !r.Status.Active() || d != nil && d.owner.Fence >= r.Fence && d.lease.ctx.Err() == nil {
+	if x := e.executing(r.ID); !r.Status.Active() || x != nil && x.owner.Fence >= r.Fence && x.lease.ctx.Err() == nil {
 		return r, nil
 	}
 	pause := *next
