@@ -12,7 +12,7 @@ import (
 // note notes in calls that a step's function runs the saga with that key; calls is nil
 // where no step does.
 func (d *Definition[In, Out]) note(calls *retry.Calls, key childkey.Key, options []RunOption) (end func(retry.Outcome)) {
-	p := d.planned()
+	p := d.enginePlan()
 	if calls == nil || p == nil {
 		return func(retry.Outcome) {}
 	}

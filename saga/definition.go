@@ -17,9 +17,9 @@ import (
 type Definition[In, Out any] struct{ plan *engine.Plan }
 
 // AnyDefinition is a [Definition] of any types.
-type AnyDefinition interface{ planned() *engine.Plan }
+type AnyDefinition interface{ enginePlan() *engine.Plan }
 
-func (d *Definition[In, Out]) planned() *engine.Plan {
+func (d *Definition[In, Out]) enginePlan() *engine.Plan {
 	if d == nil {
 		return nil
 	}

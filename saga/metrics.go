@@ -37,13 +37,13 @@ func NewMetrics() *Metrics { return &Metrics{} }
 func (m *Metrics) Observe(_ context.Context, e Event) {
 	switch e.Kind {
 	case EventAttempt:
-		s := m.of(e.Name)
+		s := m.countsOf(e.Name)
 		s.attempts.Add(1)
 		if e.Outcome == retry.Unknown {
 			s.unknownAttempts.Add(1)
 		}
 	case EventMoved:
-		m.of(e.Name).moved(e)
+		m.countsOf(e.Name).countMove(e)
 	case EventTookOver:
 		m.tookOver.Add(int64(e.Count))
 	case EventLeaseLost:
@@ -67,8 +67,8 @@ func (m *Metrics) Observe(_ context.Context, e Event) {
 	}
 }
 
-// moved counts a change of a saga's status.
-func (s *sagaMetrics) moved(e Event) {
+// countMove counts a change of a saga's status.
+func (s *sagaMetrics) countMove(e Event) {
 	switch {
 	case e.From == e.To: // somebody wants it cancelled
 	case e.From == 0:
@@ -88,7 +88,7 @@ func (s *sagaMetrics) moved(e Event) {
 	}
 }
 
-func (m *Metrics) of(name string) *sagaMetrics {
+func (m *Metrics) countsOf(name string) *sagaMetrics {
 	v, ok := m.sagas.Load(name)
 	if !ok {
 		v, _ = m.sagas.LoadOrStore(name, &sagaMetrics{})

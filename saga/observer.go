@@ -92,16 +92,16 @@ func (l logObserver) Observe(ctx context.Context, e Event) {
 	switch e.Kind {
 	case EventAttempt:
 		if e.Err != nil {
-			l.attemptFailed(ctx, e)
+			l.logFailedAttempt(ctx, e)
 		}
 	case EventMoved:
-		l.moved(ctx, e)
+		l.logMove(ctx, e)
 	default:
-		l.engine(ctx, e)
+		l.logEngine(ctx, e)
 	}
 }
 
-func (l logObserver) attemptFailed(ctx context.Context, e Event) {
+func (l logObserver) logFailedAttempt(ctx context.Context, e Event) {
 	l.LogAttrs(ctx, slog.LevelDebug, "saga: attempt failed",
 		slog.String("id", e.ID.String()), slog.String("name", e.Name), slog.String("step", e.Step),
 		slog.Bool("undo", e.Undo), slog.Int("attempt", e.Attempt), slog.String("outcome", e.Outcome.String()),
@@ -109,7 +109,7 @@ func (l logObserver) attemptFailed(ctx context.Context, e Event) {
 		slog.Duration("wait", e.Wait), slog.Any("err", e.Err))
 }
 
-func (l logObserver) moved(ctx context.Context, e Event) {
+func (l logObserver) logMove(ctx context.Context, e Event) {
 	level := slog.LevelInfo
 	switch e.To {
 	case journal.Running, journal.Completed:
@@ -129,7 +129,7 @@ func (l logObserver) moved(ctx context.Context, e Event) {
 	l.LogAttrs(ctx, level, "saga: moved", attrs...)
 }
 
-func (l logObserver) engine(ctx context.Context, e Event) {
+func (l logObserver) logEngine(ctx context.Context, e Event) {
 	level := slog.LevelWarn
 	switch e.Kind {
 	case EventTookOver:

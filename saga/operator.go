@@ -57,10 +57,10 @@ type operator struct{ verbs *engine.Operator }
 func plansOf(definitions []AnyDefinition) ([]*engine.Plan, error) {
 	var plans []*engine.Plan
 	for i, d := range definitions {
-		if d == nil || d.planned() == nil {
+		if d == nil || d.enginePlan() == nil {
 			return nil, field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
 		}
-		p := d.planned()
+		p := d.enginePlan()
 		for _, other := range plans {
 			if other.Name == p.Name && other.Version == p.Version && other != p {
 				return nil, field("Definitions", fmt.Errorf("%s version %d is there twice", p.Name, p.Version))

@@ -31,7 +31,7 @@ func Scope(scope string) RunOption { return func(r *journal.StartRequest) { r.Sc
 // one claims it. Its errors are [ErrInvalidKey] and [ErrEncode], and [ErrNoDefinition]
 // of a Definition that [Define] did not make.
 func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOption) (journal.StartRequest, error) {
-	p := d.planned()
+	p := d.enginePlan()
 	if p == nil {
 		return journal.StartRequest{}, errNotDefined
 	}
@@ -125,7 +125,7 @@ func (d *Definition[In, Out]) request(
 	switch {
 	case e == nil:
 		return journal.StartRequest{}, field("engine", errors.New("nil"))
-	case d.planned() == nil:
+	case d.enginePlan() == nil:
 		return journal.StartRequest{}, errNotDefined
 	case ctx.Err() != nil:
 		return journal.StartRequest{}, engine.Ended(ctx)

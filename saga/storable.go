@@ -39,12 +39,12 @@ func checkType(p place, seen map[place]bool) error {
 	switch own := reflect.PointerTo(t); {
 	case own.Implements(toJSON):
 		if !p.addressable && !t.Implements(toJSON) {
-			return uncalled(t, "MarshalJSON")
+			return uncalledError(t, "MarshalJSON")
 		}
 		return needs(own, fromJSON, "MarshalJSON", "UnmarshalJSON")
 	case own.Implements(toText):
 		if !p.addressable && !t.Implements(toText) {
-			return uncalled(t, "MarshalText")
+			return uncalledError(t, "MarshalText")
 		}
 		if own.Implements(fromJSON) {
 			return nil
@@ -70,8 +70,8 @@ func checkType(p place, seen map[place]bool) error {
 	}
 }
 
-// uncalled returns the error of a type that would be written without its own method.
-func uncalled(t reflect.Type, method string) error {
+// uncalledError returns the error of a type that would be written without its own method.
+func uncalledError(t reflect.Type, method string) error {
 	return fmt.Errorf("%w: %v has %s on its pointer only, which is not called for a value: use *%v", ErrType, t, method, t)
 }
 

@@ -34,10 +34,10 @@ func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journa
 	}
 	defer j.mu.Unlock()
 	now := j.clock()
-	if !j.alive(req.Engine, now) {
+	if !j.isAlive(req.Engine, now) {
 		return nil, journal.ErrLeaseLost
 	}
-	found := j.claimable(req, now)
+	found := j.candidates(req, now)
 	claimed := make([]journal.Record, len(found))
 	for i, c := range found {
 		claimed[i] = j.take(j.sagas[c.at.ID], req.Engine, now)
@@ -45,18 +45,18 @@ func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journa
 	return claimed, nil
 }
 
-// claimable returns the unowned sagas to claim, in their order. j.mu is held.
-func (j *Journal) claimable(req journal.ClaimRequest, now time.Time) []candidate {
+// candidates returns the unowned sagas to claim, in their order. j.mu is held.
+func (j *Journal) candidates(req journal.ClaimRequest, now time.Time) []candidate {
 	var found []candidate
 	for _, r := range j.sagas {
 		plans := req.Plans
 		if r.Deferred != nil {
 			plans = req.Deferred
 		}
-		if !j.unowned(r, now) || !slices.Contains(plans, r.Plan) {
+		if !j.isUnowned(r, now) || !slices.Contains(plans, r.Plan) {
 			continue
 		}
-		if since, ok := j.since(r, req.Backoff, now); ok {
+		if since, ok := j.unownedSince(r, req.Backoff, now); ok {
 			found = append(found, candidate{at: cursor(r), plan: r.Plan, since: since})
 		}
 	}
@@ -75,9 +75,9 @@ func (j *Journal) claimable(req journal.ClaimRequest, now time.Time) []candidate
 	return found[:min(len(found), req.Limit)]
 }
 
-// since returns the time at which a saga became unowned, and false if no engine may claim the
+// unownedSince returns the time at which a saga became unowned, and false if no engine may claim the
 // saga yet.
-func (j *Journal) since(r journal.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
+func (j *Journal) unownedSince(r journal.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
 	switch {
 	case r.Deferred != nil:
 		return r.CreatedAt, true
@@ -85,7 +85,7 @@ func (j *Journal) since(r journal.Record, backoff time.Duration, now time.Time) 
 		return r.WakeAt, !now.Before(r.WakeAt)
 	}
 	l := j.engines[r.Engine]
-	earlier := len(j.died(r)) - 1 // deaths before that of its engine
+	earlier := len(j.deadEngines(r)) - 1 // deaths before that of its engine
 	if l.left || earlier < 1 {
 		return l.until, true
 	}
@@ -94,9 +94,9 @@ func (j *Journal) since(r journal.Record, backoff time.Duration, now time.Time) 
 	return l.until, !now.Before(l.until.Add(time.Duration(wait)))
 }
 
-// died returns the engines that died under an unowned saga since the saga last made progress, its
+// deadEngines returns the engines that died under an unowned saga since the saga last made progress, its
 // present engine included. An engine died if its lease ended and it did not leave.
-func (j *Journal) died(r journal.Record) []journal.EngineID {
+func (j *Journal) deadEngines(r journal.Record) []journal.EngineID {
 	var died []journal.EngineID
 	if r.RecoveryAttempts > 0 {
 		died = slices.Clone(j.lapsed[r.ID])
@@ -110,7 +110,7 @@ func (j *Journal) died(r journal.Record) []journal.EngineID {
 // take makes the engine the owner of an unowned saga, and returns the saga as callers see it.
 func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time) journal.Record {
 	clean := r.Clean
-	j.lapsed[r.ID] = j.died(r)
+	j.lapsed[r.ID] = j.deadEngines(r)
 	r.RecoveryAttempts = len(j.lapsed[r.ID])
 	if r.RecoveryAttempts == 0 {
 		delete(j.lapsed, r.ID)
@@ -122,7 +122,7 @@ func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time)
 		r.FirstClaimedAt = now
 	}
 	j.sagas[r.ID] = r
-	r = shown(r, now)
+	r = snapshot(r, now)
 	r.Clean = clean
 	return r
 }

@@ -85,15 +85,15 @@ func (j *Journal) lock(ctx context.Context) error {
 	return nil
 }
 
-// alive reports whether the engine has a lease.
-func (j *Journal) alive(engine journal.EngineID, now time.Time) bool {
+// isAlive reports whether the engine has a lease.
+func (j *Journal) isAlive(engine journal.EngineID, now time.Time) bool {
 	l, ok := j.engines[engine]
 	return ok && !l.left && now.Before(l.until)
 }
 
-// unowned reports whether a saga has work to do and lacks a living engine.
-func (j *Journal) unowned(r journal.Record, now time.Time) bool {
-	return r.Status.Active() && (r.Engine.IsZero() || !j.alive(r.Engine, now))
+// isUnowned reports whether a saga has work to do and lacks a living engine.
+func (j *Journal) isUnowned(r journal.Record, now time.Time) bool {
+	return r.Status.Active() && (r.Engine.IsZero() || !j.isAlive(r.Engine, now))
 }
 
 // Plan implements [journal.Journal].
@@ -123,7 +123,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, d time
 	}
 	defer j.mu.Unlock()
 	now := j.clock()
-	if _, ok := j.engines[engine]; ok && !j.alive(engine, now) {
+	if _, ok := j.engines[engine]; ok && !j.isAlive(engine, now) {
 		return journal.ErrLeaseLost
 	}
 	j.engines[engine] = lease{until: now.Add(d)}
@@ -150,7 +150,7 @@ func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 	if !ok {
 		return journal.Record{}, journal.ErrNotFound
 	}
-	return shown(r, j.clock()), nil
+	return snapshot(r, j.clock()), nil
 }
 
 // Sweep implements [journal.Journal].
@@ -198,7 +198,7 @@ func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 			st.OldestStuck = max(st.OldestStuck, now.Sub(r.CreatedAt))
 		}
 		switch {
-		case !j.unowned(r, now):
+		case !j.isUnowned(r, now):
 		case now.Before(r.WakeAt):
 			st.Asleep++
 		default:

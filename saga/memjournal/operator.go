@@ -23,15 +23,15 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	now := j.clock()
 	var found []journal.Record
 	for _, r := range j.sagas {
-		if j.listed(r, req, now) {
-			found = append(found, bare(shown(r, now)))
+		if j.isListed(r, req, now) {
+			found = append(found, strip(snapshot(r, now)))
 		}
 	}
 	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(a), cursor(b)) })
 	return found[:min(len(found), req.Limit)], nil
 }
 
-func (j *Journal) listed(r journal.Record, req journal.ListRequest, now time.Time) bool {
+func (j *Journal) isListed(r journal.Record, req journal.ListRequest, now time.Time) bool {
 	statuses := req.Statuses
 	if len(statuses) == 0 {
 		statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
@@ -39,13 +39,13 @@ func (j *Journal) listed(r journal.Record, req journal.ListRequest, now time.Tim
 	return slices.Contains(statuses, r.Status) &&
 		(req.Name == "" || req.Name == r.Name) &&
 		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Active()) &&
-		(!req.Unowned || j.unowned(r, now)) &&
+		(!req.Unowned || j.isUnowned(r, now)) &&
 		(!req.Deferred || r.Deferred != nil) &&
 		compare(cursor(r), req.After) > 0
 }
 
-// bare returns r without the fields that may be large.
-func bare(r journal.Record) journal.Record {
+// strip returns r without the fields that may be large.
+func strip(r journal.Record) journal.Record {
 	r.Input, r.Result = nil, nil
 	for i := range r.Entries {
 		r.Entries[i].Result = nil
@@ -74,13 +74,13 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 		return journal.Record{}, false, journal.ErrNotFound
 	}
 	if r.Revision != c.Revision {
-		return shown(r, now), false, nil
+		return snapshot(r, now), false, nil
 	}
 	if c.Wake {
 		return j.wake(r, c, now)
 	}
 	from := r.Status
-	r.Entries = merged(r.Entries, c.Entries)
+	r.Entries = mergeEntries(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
 	r.Engine, r.RecoveryAttempts, r.WakeAt, r.StuckOn, r.Deferred = journal.EngineID{}, 0, time.Time{}, nil, nil
 	if c.Status.Active() {
@@ -94,10 +94,10 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	if c.Deadline > 0 {
 		r.DeadlineAt = now.Add(c.Deadline)
 	}
-	r = moved(r, c.Status, c.Keep, now)
+	r = move(r, c.Status, c.Keep, now)
 	j.sagas[c.ID] = r
 	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
-	return shown(r, now), true, nil
+	return snapshot(r, now), true, nil
 }
 
 func checkChange(c journal.Change) error {
@@ -113,15 +113,15 @@ func checkChange(c journal.Change) error {
 // wake makes the saga retry a waiting call at once. The journal is locked.
 func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journal.Record, bool, error) {
 	if !r.Status.Active() {
-		return shown(r, now), false, nil
+		return snapshot(r, now), false, nil
 	}
-	r.Entries = merged(r.Entries, c.Entries)
+	r.Entries = mergeEntries(r.Entries, c.Entries)
 	if !r.Engine.IsZero() || r.WakeAt.After(now) {
 		r.WakeAt = now
 	}
 	j.sagas[c.ID] = r
 	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
-	return shown(r, now), true, nil
+	return snapshot(r, now), true, nil
 }
 
 // log adds e to the audit log. The journal is locked.

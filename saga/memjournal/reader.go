@@ -23,7 +23,7 @@ func NewReader(j *Journal) *Reader { return &Reader{j} }
 // Show implements [journal.Reader].
 func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
 	rec, err := r.j.Read(ctx, id)
-	return veiled(rec), err
+	return veil(rec), err
 }
 
 // Browse implements [journal.Reader]. It looks at every saga.
@@ -42,16 +42,16 @@ func (r *Reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journ
 	}
 	var found []journal.Record
 	for _, rec := range r.j.sagas {
-		if browsed(rec, req) {
-			found = append(found, brief(shown(rec, now)))
+		if isBrowsed(rec, req) {
+			found = append(found, abridge(snapshot(rec, now)))
 		}
 	}
 	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(b), cursor(a)) })
 	return found[:min(len(found), req.Limit)], nil
 }
 
-// browsed reports whether a normal req lists rec.
-func browsed(rec journal.Record, req journal.BrowseRequest) bool {
+// isBrowsed reports whether a normal req lists rec.
+func isBrowsed(rec journal.Record, req journal.BrowseRequest) bool {
 	return slices.Contains(req.Statuses, rec.Status) &&
 		!rec.CreatedAt.Before(req.From) &&
 		(req.To.IsZero() || rec.CreatedAt.Before(req.To)) &&
@@ -60,8 +60,8 @@ func browsed(rec journal.Record, req journal.BrowseRequest) bool {
 		(req.Before == journal.Cursor{} || compare(cursor(rec), req.Before) < 0)
 }
 
-// veiled returns rec without the content of the saga: input, results and the bodies of answers.
-func veiled(rec journal.Record) journal.Record {
+// veil returns rec without the content of the saga: input, results and the bodies of answers.
+func veil(rec journal.Record) journal.Record {
 	rec.Input, rec.InputHash, rec.Trace, rec.Result = nil, [32]byte{}, "", nil
 	for i := range rec.Entries {
 		rec.Entries[i].Result, rec.Entries[i].Body = nil, nil
@@ -74,9 +74,9 @@ func veiled(rec journal.Record) journal.Record {
 	return rec
 }
 
-// brief returns rec as a list shows it.
-func brief(rec journal.Record) journal.Record {
-	rec = veiled(rec)
+// abridge returns rec as a list shows it.
+func abridge(rec journal.Record) journal.Record {
+	rec = veil(rec)
 	rec.Scope, rec.Key, rec.Entries = "", childkey.Key{}, nil
 	return rec
 }

@@ -19,7 +19,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 	now := j.clock()
 	if r, ok := j.sagas[req.ID]; ok {
 		repeated := !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1
-		return shown(r, now), repeated, nil
+		return snapshot(r, now), repeated, nil
 	}
 	r := journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
@@ -34,7 +34,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 		r.Fence, r.FirstClaimedAt = 1, now
 	}
 	j.sagas[req.ID] = r
-	return shown(r, now), true, nil
+	return snapshot(r, now), true, nil
 }
 
 // Append implements [journal.Journal].
@@ -60,7 +60,7 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 		return journal.ErrLeaseLost
 	}
 	now := j.clock()
-	r.Revision, r.Engine, r.Deferred = w.Revision, after, copied(w.Defer)
+	r.Revision, r.Engine, r.Deferred = w.Revision, after, cloneFailure(w.Defer)
 	r.Clean = !w.WakeAt.IsZero()
 	switch {
 	case w.Defer != nil || w.Status != 0 && !w.Status.Active():
@@ -69,21 +69,21 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 		r.WakeAt = w.WakeAt
 	}
 	if len(w.Entries) > 0 {
-		r.Entries, r.RecoveryAttempts = merged(r.Entries, w.Entries), 0
+		r.Entries, r.RecoveryAttempts = mergeEntries(r.Entries, w.Entries), 0
 	}
-	r.Cause, r.StuckOn = cmp.Or(copied(w.Cause), r.Cause), cmp.Or(copied(w.StuckOn), r.StuckOn)
+	r.Cause, r.StuckOn = cmp.Or(cloneFailure(w.Cause), r.Cause), cmp.Or(cloneFailure(w.StuckOn), r.StuckOn)
 	if !w.DeadlineAt.IsZero() {
 		r.DeadlineAt = w.DeadlineAt
 	}
 	if w.Result != nil {
 		r.Result = slices.Clone(w.Result)
 	}
-	j.sagas[o.ID] = moved(r, w.Status, w.Keep, now)
+	j.sagas[o.ID] = move(r, w.Status, w.Keep, now)
 	return nil
 }
 
-// moved returns r in the given status; 0 leaves it.
-func moved(r journal.Record, to journal.Status, keep time.Duration, now time.Time) journal.Record {
+// move returns r in the given status; 0 leaves it.
+func move(r journal.Record, to journal.Status, keep time.Duration, now time.Time) journal.Record {
 	r.Status = cmp.Or(to, r.Status)
 	if r.Status == journal.Compensating && r.FailedAt.IsZero() {
 		r.FailedAt = now
@@ -100,9 +100,9 @@ func moved(r journal.Record, to journal.Status, keep time.Duration, now time.Tim
 	return r
 }
 
-// merged returns old with the entries of add. An entry replaces the one for the same call, or
-// comes last. merged changes neither slice.
-func merged(old, add []journal.Entry) []journal.Entry {
+// mergeEntries returns old with the entries of add. An entry replaces the one for the same call, or
+// comes last. mergeEntries changes neither slice.
+func mergeEntries(old, add []journal.Entry) []journal.Entry {
 	all := slices.Clone(old)
 	for _, e := range add {
 		e.Result, e.Body = slices.Clone(e.Result), slices.Clone(e.Body)
@@ -116,8 +116,8 @@ func merged(old, add []journal.Entry) []journal.Entry {
 	return all
 }
 
-// shown returns r as of now. The result shares no memory with the journal's own record.
-func shown(r journal.Record, now time.Time) journal.Record {
+// snapshot returns r as of now. The result shares no memory with the journal's own record.
+func snapshot(r journal.Record, now time.Time) journal.Record {
 	r.Now = now
 	if !r.Engine.IsZero() {
 		r.WakeAt = time.Time{} // wake left it for the next write
@@ -129,11 +129,11 @@ func shown(r journal.Record, now time.Time) journal.Record {
 		e := &r.Entries[i]
 		e.Result, e.Body = slices.Clone(e.Result), slices.Clone(e.Body)
 	}
-	r.Cause, r.StuckOn, r.Deferred = copied(r.Cause), copied(r.StuckOn), copied(r.Deferred)
+	r.Cause, r.StuckOn, r.Deferred = cloneFailure(r.Cause), cloneFailure(r.StuckOn), cloneFailure(r.Deferred)
 	return r
 }
 
-func copied(f *journal.Failure) *journal.Failure {
+func cloneFailure(f *journal.Failure) *journal.Failure {
 	if f == nil {
 		return nil
 	}

@@ -175,7 +175,7 @@ func (e *explorer) explore(t *testing.T) []string {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				for s := range queue {
-					synctest.Test(t, func(t *testing.T) { e.everywhere(t.Context(), s) })
+					synctest.Test(t, func(t *testing.T) { e.disturbEverywhere(t.Context(), s) })
 				}
 			})
 		}
@@ -195,9 +195,9 @@ func (e *explorer) explore(t *testing.T) []string {
 // to play, and its points are similar. So Explore only kills its process, at the first points.
 const maxPoints, firstPoints = 60, 20
 
-// everywhere plays a scenario as it is, and with each disturbance at each point, each
+// disturbEverywhere plays a scenario as it is, and with each disturbance at each point, each
 // time with every request delivered once and delivered twice, in one bubble.
-func (e *explorer) everywhere(ctx context.Context, s scenario) {
+func (e *explorer) disturbEverywhere(ctx context.Context, s scenario) {
 	base := e.play(ctx, s)
 	s.twice = true
 	if twice := e.play(ctx, s); twice.status != base.status {
@@ -212,7 +212,7 @@ func (e *explorer) everywhere(ctx context.Context, s scenario) {
 	}
 	for _, d := range disturbances {
 		for point := range points {
-			if e.enough() {
+			if e.hasEnough() {
 				return
 			}
 			s.disturbance, s.point = d, point+1
@@ -223,7 +223,7 @@ func (e *explorer) everywhere(ctx context.Context, s scenario) {
 	}
 }
 
-func (e *explorer) enough() bool {
+func (e *explorer) hasEnough() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.quick && len(e.found) > 0

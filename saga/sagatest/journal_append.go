@@ -34,27 +34,27 @@ type situation struct {
 
 var situations = []situation{
 	{"running", func(c *check) journal.Record {
-		return c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
+		return c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
 	}},
 	{"compensating", func(c *check) journal.Record {
-		return c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
+		return c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
 	}},
-	{"stuck", stuck},
-	{"completed", finished(journal.Completed)},
-	{"compensated", finished(journal.Compensated)},
+	{"stuck", makeStuck},
+	{"completed", finishAs(journal.Completed)},
+	{"compensated", finishAs(journal.Compensated)},
 	{"abandoned", func(c *check) journal.Record {
-		return c.change(c.started(), journal.Change{Status: journal.Abandoned, Keep: keep})
+		return c.change(c.startOwned(), journal.Change{Status: journal.Abandoned, Keep: keep})
 	}},
 }
 
-func stuck(c *check) journal.Record {
-	r := c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
+func makeStuck(c *check) journal.Record {
+	r := c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
 	return c.append(r, journal.Write{Status: journal.Stuck, StuckOn: &blocked})
 }
 
-func finished(status journal.Status) func(c *check) journal.Record {
+func finishAs(status journal.Status) func(c *check) journal.Record {
 	return func(c *check) journal.Record {
-		r := c.started()
+		r := c.startOwned()
 		if status == journal.Compensated {
 			r = c.append(r, journal.Write{Status: journal.Compensating, Cause: &failed})
 		}
@@ -77,7 +77,7 @@ var appendRules = []rule{
 }
 
 func appendIsRecorded(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	entry := journal.Entry{
 		Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2, RetryAt: r.Now.Add(time.Hour), At: r.Now,
 		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n", Problem: "wait, please",
@@ -101,7 +101,7 @@ func appendIsRecorded(c *check) {
 }
 
 func appendFails(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	entry := journal.Entry{Step: "c.d", Outcome: retry.Rejected, Attempts: 1, Status: 402}
 	got := c.append(r, journal.Write{
 		Entries: []journal.Entry{entry}, Status: journal.Compensating, Cause: &failed, DeadlineAt: r.Now.Add(24 * time.Hour),
@@ -117,7 +117,7 @@ func appendFails(c *check) {
 }
 
 func appendGivesUp(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	w := journal.Write{Revision: 2, Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now.Add(time.Minute)}
 	c.must("Append", c.journal.Append(c.Context(), owner(r), w))
 	expect := r
@@ -145,12 +145,12 @@ func (c *check) wantFailure(what string, got *journal.Failure, expect journal.Fa
 }
 
 func appendEnds(c *check) {
-	r := finished(journal.Completed)(c)
+	r := finishAs(journal.Completed)(c)
 	want(c, "Result", string(r.Result), `"done"`)
 	if got := r.ExpiresAt.Sub(r.FinishedAt); (got - keep).Abs() > time.Second {
 		c.Fatalf("ExpiresAt - FinishedAt = %v, want %v", got, keep)
 	}
-	r = stuck(c)
+	r = makeStuck(c)
 	want(c, "FinishedAt of a stuck saga is zero", r.FinishedAt.IsZero(), false)
 	want(c, "ExpiresAt of a stuck saga is zero", r.ExpiresAt.IsZero(), true)
 	c.wantFailure("StuckOn", r.StuckOn, blocked)
@@ -158,7 +158,7 @@ func appendEnds(c *check) {
 }
 
 func appendRepeated(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	w := journal.Write{Revision: 2, Entries: []journal.Entry{ok("a.b")}}
 	was := c.append(r, w)
 	c.must("Append repeated", c.journal.Append(c.Context(), owner(r), w))
@@ -170,7 +170,7 @@ func appendRepeated(c *check) {
 }
 
 func appendByStrangers(c *check) {
-	r := c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
+	r := c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
 	write := func(what string, o journal.Owner, revision int64) {
 		c.Helper()
 		w := journal.Write{Revision: revision, Status: journal.Completed, Entries: []journal.Entry{ok("x.y")}, Keep: keep}
@@ -213,7 +213,7 @@ func appendBesideClaim(c *check) {
 		c.eventually("the end of the lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > time.Millisecond })
 		var claimed []journal.Record
 		var appended, claimErr error
-		together(2, func(i int) {
+		runTogether(2, func(i int) {
 			if i == 0 {
 				appended = c.journal.Append(c.Context(), owner(r), journal.Write{Revision: 2, Entries: []journal.Entry{ok("a.b")}})
 				return
@@ -238,7 +238,7 @@ func appendBodies(c *check) {
 	tooLong := journal.Entry{Step: "c.d", Outcome: retry.Rejected, Attempts: 1, Status: 402, BodyTooLong: true}
 	cause, obstacle := failed, failed
 	cause.Body, obstacle.Body = body(journal.MaxBodyBytes), body(8)
-	was := c.started()
+	was := c.startOwned()
 	r := c.append(was, journal.Write{
 		Entries: []journal.Entry{refused, tooLong}, Status: journal.Compensating, Cause: &cause, StuckOn: &obstacle,
 	})
@@ -260,7 +260,7 @@ func appendBodies(c *check) {
 
 // After an outage of the journal a saga of many steps writes all that it missed at once.
 func appendMuch(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 	defer cancel()
 	var entries []journal.Entry

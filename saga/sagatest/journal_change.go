@@ -19,7 +19,7 @@ var changeRules = []rule{
 }
 
 func changeIsRecorded(c *check) {
-	r := stuck(c)
+	r := makeStuck(c)
 	forced := journal.Entry{Step: "a.b", Undo: true, Outcome: retry.Completed, Forced: "ann"}
 	got := c.change(r, journal.Change{Status: journal.Compensating, Entries: []journal.Entry{forced}, Deadline: keep, Cancel: true})
 	expect := r
@@ -83,9 +83,9 @@ func changeComparesTheRevision(c *check) {
 	_, won, err := c.journal.Change(c.Context(), journal.Change{ID: journal.ID{1}, Status: journal.Abandoned, By: someone})
 	c.wantErr("Change of an absent saga", err, journal.ErrNotFound)
 	want(c, "Change of an absent saga: won", won, false)
-	r := stuck(c)
+	r := makeStuck(c)
 	wins := make(chan bool, 8)
-	together(cap(wins), func(int) {
+	runTogether(cap(wins), func(int) {
 		_, won, err := c.journal.Change(c.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Compensating, By: someone})
 		wins <- won && err == nil
 	})
@@ -99,7 +99,7 @@ func changeComparesTheRevision(c *check) {
 }
 
 func changeEndsAndResumes(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	got := c.change(r, journal.Change{Status: journal.Running})
 	c.wantDuring("WakeAt", got.WakeAt, r, c.read(r.ID))
 	want(c, "Clean of a saga that was executed", got.Clean, false)
@@ -118,7 +118,7 @@ func changeWakes(c *check) {
 	waiting := journal.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2}
 	later := waiting
 	later.RetryAt = time.Now().Add(long).UTC()
-	r := c.started()
+	r := c.startOwned()
 	r = c.append(r, journal.Write{Entries: []journal.Entry{later}})
 	expect := r
 	expect.Entries = []journal.Entry{waiting}
@@ -163,7 +163,7 @@ func changeWakes(c *check) {
 }
 
 func changeWakesUnowned(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now.Add(long)})
 	c.must("Leave", c.journal.Leave(c.Context(), owner(r).Engine))
 	engine := c.heartbeat(long)
@@ -179,7 +179,7 @@ func changeWakesUnowned(c *check) {
 }
 
 func auditInOrder(c *check) {
-	r, other := c.started(), c.started()
+	r, other := c.startOwned(), c.startOwned()
 	for range 3 {
 		r = c.change(r, journal.Change{Status: journal.Running})
 	}
@@ -238,7 +238,7 @@ func listMatches(c *check) {
 	running := all[journal.Running]
 	want(c, "unowned sagas while engines live", len(c.list(journal.ListRequest{Unowned: true})), 0)
 	r := c.append(running, journal.Write{WakeAt: running.Now.Add(long)})
-	left := c.unowned()
+	left := c.startUnowned()
 	waiting := c.list(journal.ListRequest{Unowned: true})
 	want(c, "unowned sagas", waiting[r.ID] && waiting[left.ID] && len(waiting) == 2, true)
 	records, err := c.journal.List(c.Context(), journal.ListRequest{Unowned: true, Limit: 1})
@@ -274,8 +274,8 @@ func statsCount(c *check) {
 	for _, s := range situations {
 		s.put(c)
 	}
-	unowned := c.unowned()
-	asleep := c.started()
+	unowned := c.startUnowned()
+	asleep := c.startOwned()
 	c.append(asleep, journal.Write{WakeAt: asleep.Now.Add(long)})
 	c.eventually("some age", func() bool {
 		st, err := c.journal.Stats(c.Context())
@@ -298,12 +298,12 @@ func statsCount(c *check) {
 }
 
 func statsTellTheOldestStuck(c *check) {
-	c.started()
+	c.startOwned()
 	st := c.statsWhen("some age of a saga that is not stuck", func(st journal.Stats) bool { return st.OldestUnfinished > time.Millisecond })
 	want(c, "age of the oldest stuck saga, of none", st.OldestStuck, 0)
-	first := stuck(c)
+	first := makeStuck(c)
 	c.statsWhen("some age of a stuck saga", func(st journal.Stats) bool { return st.OldestStuck > time.Millisecond })
-	stuck(c)
+	makeStuck(c)
 	r := c.read(first.ID)
 	age := r.Now.Sub(r.CreatedAt)
 	st = c.statsWhen("an age", func(journal.Stats) bool { return true })
@@ -336,7 +336,7 @@ func sweepSpares(c *check) {
 	for _, s := range situations {
 		kept = append(kept, s.put(c))
 	}
-	old := c.started()
+	old := c.startOwned()
 	old = c.append(old, journal.Write{Status: journal.Completed, Keep: gone})
 	c.eventually("the end of its time", func() bool {
 		n, err := c.journal.Sweep(c.Context(), 100)
@@ -360,7 +360,7 @@ func sweepSpares(c *check) {
 func sweepLimit(c *check) {
 	var last journal.Record
 	for range 3 {
-		last = c.started()
+		last = c.startOwned()
 		c.append(last, journal.Write{Status: journal.Completed, Keep: gone})
 	}
 	c.eventually("the end of the time that they are kept", func() bool {
@@ -382,8 +382,8 @@ var contextRules = []rule{
 }
 
 func doneContextDoesNothing(c *check) {
-	ctx := c.interrupted()
-	live, unowned, halted := c.started(), c.unowned(), stuck(c)
+	ctx := c.doneContext()
+	live, unowned, halted := c.startOwned(), c.startUnowned(), makeStuck(c)
 	engine := c.heartbeat(long)
 	absent := request(engine)
 	for _, call := range []struct {

@@ -98,16 +98,16 @@ func (c *check) start(engine journal.EngineID) journal.Record {
 	return r
 }
 
-// started starts a saga of an engine with a long lease.
-func (c *check) started() journal.Record {
+// startOwned starts a saga of an engine with a long lease.
+func (c *check) startOwned() journal.Record {
 	c.Helper()
 	return c.start(c.heartbeat(long))
 }
 
-// unowned starts a saga whose engine left.
-func (c *check) unowned() journal.Record {
+// startUnowned starts a saga whose engine left.
+func (c *check) startUnowned() journal.Record {
 	c.Helper()
-	r := c.started()
+	r := c.startOwned()
 	c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
 	return r
 }
@@ -183,8 +183,8 @@ func (c *check) wantDuring(what string, at time.Time, before, after journal.Reco
 	}
 }
 
-// together runs fn n times at once.
-func together(n int, fn func(i int)) {
+// runTogether runs fn n times at once.
+func runTogether(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range n {
@@ -233,8 +233,8 @@ func difference(path string, got, want reflect.Value) string {
 	return ""
 }
 
-// interrupted returns a ctx that is done already.
-func (c *check) interrupted() context.Context {
+// doneContext returns a ctx that is done already.
+func (c *check) doneContext() context.Context {
 	ctx, cancel := context.WithCancel(c.Context())
 	cancel()
 	return ctx

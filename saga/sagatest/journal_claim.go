@@ -39,12 +39,12 @@ func claimWaitsForTheLease(c *check) {
 		c.Fatalf("claimed %v after the heartbeat at the latest, before the lease of %v ended", held, brief)
 	}
 	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 1)
-	c.started()
+	c.startOwned()
 	want(c, "sagas of engines that live", len(c.claim(other, 10)), 0)
 }
 
 func claimKeepsTheSaga(c *check) {
-	r := c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
+	r := c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
 	c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
 	next := c.heartbeat(long)
 	claimed := c.claim(next, 10)
@@ -101,9 +101,9 @@ func claimOfOthers(c *check) {
 }
 
 func claimWaitsForTheWakeUp(c *check) {
-	r := c.started()
+	r := c.startOwned()
 	asleep := c.append(r, journal.Write{WakeAt: r.Now.Add(long)})
-	soon := c.started()
+	soon := c.startOwned()
 	soon = c.append(soon, journal.Write{WakeAt: soon.Now.Add(brief)})
 	engine := c.heartbeat(long)
 	var claimed []journal.Record
@@ -119,7 +119,7 @@ func claimWaitsForTheWakeUp(c *check) {
 }
 
 func claimOfPlans(c *check) {
-	r := c.unowned()
+	r := c.startUnowned()
 	engine := c.heartbeat(long)
 	for _, plans := range [][]journal.PlanHash{nil, {planOf("other")}} {
 		claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: plans, Limit: 10})
@@ -147,7 +147,7 @@ func claimOnce(c *check) {
 	for i := range claimers {
 		claimers[i] = c.heartbeat(long)
 	}
-	together(engines, func(i int) {
+	runTogether(engines, func(i int) {
 		// A claim that meets another may get less than there is.
 		for empty := 0; empty < 5; {
 			claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: claimers[i], Plans: []journal.PlanHash{planOf("checkout")}, Limit: 7})
@@ -198,7 +198,7 @@ func claimLimit(c *check) {
 }
 
 func claimWithoutLease(c *check) {
-	r := c.unowned()
+	r := c.startUnowned()
 	left := c.heartbeat(long)
 	c.must("Leave", c.journal.Leave(c.Context(), left))
 	for _, engine := range []journal.EngineID{newEngine(), left} {
@@ -208,8 +208,8 @@ func claimWithoutLease(c *check) {
 	c.wantUnchanged(r)
 }
 
-// unownedOf starts n sagas of a plan for that engine; zero: for nobody.
-func (c *check) unownedOf(plan string, n int, engine journal.EngineID) {
+// startUnownedOf starts n sagas of a plan for that engine; zero: for nobody.
+func (c *check) startUnownedOf(plan string, n int, engine journal.EngineID) {
 	c.Helper()
 	for range n {
 		req := request(engine)
@@ -227,9 +227,9 @@ func claimFairly(c *check) {
 // claimFairly claims sagas that nobody had, or those of an engine that has left.
 func (c *check) claimFairly(of journal.EngineID) {
 	c.Helper()
-	c.unownedOf("checkout", 12, of)
+	c.startUnownedOf("checkout", 12, of)
 	growOlder()
-	c.unownedOf("other", 4, of)
+	c.startUnownedOf("other", 4, of)
 	if !of.IsZero() {
 		c.must("Leave", c.journal.Leave(c.Context(), of))
 	}

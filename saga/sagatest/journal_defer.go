@@ -12,15 +12,15 @@ var deferRules = []rule{
 	{"defer: a change of the saga ends it", deferEndsWithAChange},
 }
 
-// deferred returns a saga that its engine deferred, and the saga as the engine had it.
-func deferred(c *check) (r, was journal.Record) {
+// deferSaga returns a saga that its engine deferred, and the saga as the engine had it.
+func deferSaga(c *check) (r, was journal.Record) {
 	c.Helper()
-	was = c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
+	was = c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{ok("a.b")}})
 	return c.append(was, journal.Write{Defer: &newer}), was
 }
 
 func deferReleases(c *check) {
-	r, was := deferred(c)
+	r, was := deferSaga(c)
 	expect := was
 	expect.Revision, expect.Engine, expect.Deferred = was.Revision+1, journal.EngineID{}, &newer
 	c.wantSame("the deferred saga", r, expect)
@@ -38,14 +38,14 @@ func deferReleases(c *check) {
 	listed, err := c.journal.List(c.Context(), journal.ListRequest{Unowned: true, Limit: 10})
 	c.must("List", err)
 	want(c, "unowned sagas listed", len(listed), 1)
-	c.unowned()
+	c.startUnowned()
 	want(c, "deferred sagas listed", len(c.list(journal.ListRequest{Deferred: true})), 1)
 	c.wantFailure("Deferred, as listed", listed[0].Deferred, newer)
 }
 
 func deferIsPassedOver(c *check) {
-	r, _ := deferred(c)
-	other, engine := c.unowned(), c.heartbeat(long)
+	r, _ := deferSaga(c)
+	other, engine := c.startUnowned(), c.heartbeat(long)
 	plans := []journal.PlanHash{planOf("checkout")}
 	claim := func(what string, deferred []journal.PlanHash, n int) []journal.Record {
 		c.Helper()
@@ -66,7 +66,7 @@ func deferIsPassedOver(c *check) {
 }
 
 func deferEndsWithAChange(c *check) {
-	r, _ := deferred(c)
+	r, _ := deferSaga(c)
 	r = c.change(r, journal.Change{Status: journal.Running, Cancel: true})
 	want(c, "deferred after a change", r.Deferred != nil, false)
 	want(c, "claimed after a change", len(c.claim(c.heartbeat(long), 10)), 1)

@@ -61,7 +61,7 @@ func heartbeatExtends(c *check) {
 }
 
 func leaveMakesUnowned(c *check) {
-	r := c.unowned()
+	r := c.startUnowned()
 	claimed := c.claim(c.heartbeat(long), 10)
 	want(c, "unowned sagas of an engine that left", len(claimed), 1)
 	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 0)
@@ -99,7 +99,7 @@ func oneStartWins(c *check) {
 	for range 20 {
 		req := request(journal.EngineID{})
 		var wins atomic.Int32
-		together(32, func(int) {
+		runTogether(32, func(int) {
 			mine := req
 			mine.Engine = newEngine()
 			r, created, err := c.journal.Start(c.Context(), mine)

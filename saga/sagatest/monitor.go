@@ -32,12 +32,12 @@ type monitor struct {
 	violations []string
 }
 
-func (m *monitor) violation(format string, args ...any) {
+func (m *monitor) note(format string, args ...any) {
 	m.violations = append(m.violations, fmt.Sprintf(format, args...))
 }
 
-// noted returns the violations.
-func (m *monitor) noted() []string {
+// notes returns the violations.
+func (m *monitor) notes() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.violations)
@@ -81,10 +81,10 @@ func (m *monitor) Claim(ctx context.Context, req journal.ClaimRequest) ([]journa
 	claimed, err := m.Journal.Claim(ctx, req)
 	for _, r := range claimed {
 		if until := m.leases[was.Engine]; time.Now().Before(until) {
-			m.violation("the saga was taken over %v before its owner's lease ended", time.Until(until))
+			m.note("the saga was taken over %v before its owner's lease ended", time.Until(until))
 		}
 		if r.Fence <= m.fence {
-			m.violation("the fence is %d after a take-over, and was %d before", r.Fence, m.fence)
+			m.note("the fence is %d after a take-over, and was %d before", r.Fence, m.fence)
 		}
 		m.fence = r.Fence
 	}
@@ -102,16 +102,16 @@ func (m *monitor) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 	}
 	now, _ := m.Read(ctx, o.ID)
 	if o.Fence != was.Fence && now.Revision != was.Revision {
-		m.violation("an owner with fence %d wrote to a saga with fence %d", o.Fence, was.Fence)
+		m.note("an owner with fence %d wrote to a saga with fence %d", o.Fence, was.Fence)
 	}
-	if !allowed(was, now) {
-		m.violation("the saga went from %v to %v", was.Status, now.Status)
+	if !isAllowed(was, now) {
+		m.note("the saga went from %v to %v", was.Status, now.Status)
 	}
 	return nil
 }
 
-// allowed reports whether a saga may change so without a verb.
-func allowed(was, now journal.Record) bool {
+// isAllowed reports whether a saga may change so without a verb.
+func isAllowed(was, now journal.Record) bool {
 	if was.Status == now.Status {
 		return was.Status.Active() || was.Revision == now.Revision
 	}
@@ -142,29 +142,29 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	r, err := m.Read(req.Context(), m.id)
 	undo := req.Header.Get(wire.HeaderCancels) != ""
-	if !info.Undo && !undo && r.Status == journal.Compensating && !known(r, info.Step) {
-		m.violation("%s begins, and the saga goes back", info.Step)
+	if !info.Undo && !undo && r.Status == journal.Compensating && !isKnown(r, info.Step) {
+		m.note("%s begins, and the saga goes back", info.Step)
 	}
 	switch {
 	case err != nil:
-		m.violation("%s was called before the plan was stored", info.Step)
+		m.note("%s was called before the plan was stored", info.Step)
 	case undo && r.FailedAt.IsZero():
-		m.violation("%s is undone, and the journal says that the saga goes on", info.Step)
+		m.note("%s is undone, and the journal says that the saga goes on", info.Step)
 	case undo:
-		m.resolved(info.Step, r)
-		m.ordered(info.Step)
+		m.checkResolved(info.Step, r)
+		m.checkOrder(info.Step)
 	}
 	m.mu.Unlock()
 	return m.network.RoundTrip(req)
 }
 
-// known reports whether the journal says that the step was called.
-func known(r journal.Record, step string) bool {
+// isKnown reports whether the journal says that the step was called.
+func isKnown(r journal.Record, step string) bool {
 	return slices.ContainsFunc(r.Entries, func(e journal.Entry) bool { return e.Step == step && !e.Undo })
 }
 
-// spent reports whether the step of an entry has had all its attempts, or its time.
-func (m *monitor) spent(e journal.Entry, r journal.Record) bool {
+// isSpent reports whether the step of an entry has had all its attempts, or its time.
+func (m *monitor) isSpent(e journal.Entry, r journal.Record) bool {
 	for _, s := range m.steps {
 		if s.Name == e.Step {
 			return s.Attempts > 0 && e.Attempts >= s.Attempts || s.Timeout > 0 && r.Now.Sub(r.FirstClaimedAt) >= s.Timeout
@@ -173,17 +173,17 @@ func (m *monitor) spent(e journal.Entry, r journal.Record) bool {
 	return false
 }
 
-// resolved notes an undo of a step whose outcome is unknown, while attempts and time to learn it
+// checkResolved notes an undo of a step whose outcome is unknown, while attempts and time to learn it
 // are left.
-func (m *monitor) resolved(step string, r journal.Record) {
+func (m *monitor) checkResolved(step string, r journal.Record) {
 	for _, e := range r.Entries {
 		if e.Step != step || e.Undo {
 			continue
 		}
-		if e.Pending && r.Now.Sub(r.FailedAt) < m.unseen && !m.spent(e, r) {
-			m.violation("%s is undone before it is known how its call ended", step)
+		if e.Pending && r.Now.Sub(r.FailedAt) < m.unseen && !m.isSpent(e, r) {
+			m.note("%s is undone before it is known how its call ended", step)
 		}
 		return
 	}
-	m.violation("%s is undone, and the journal does not know that it was called", step)
+	m.note("%s is undone, and the journal does not know that it was called", step)
 }

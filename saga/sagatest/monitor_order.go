@@ -8,36 +8,36 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// ordered notes an undo that comes before the undo of a later step. The later steps of a step are
+// checkOrder notes an undo that comes before the undo of a later step. The later steps of a step are
 // all steps that wait for it, even if steps between them lack an undo. The effects of functions
 // are not checked.
-func (m *monitor) ordered(step string) {
+func (m *monitor) checkOrder(step string) {
 	for _, s := range m.steps {
-		if s.IsFunction() || s.ReadOnly || s.Irreversible || !m.behind(s, step) {
+		if s.IsFunction() || s.ReadOnly || s.Irreversible || !m.isBehind(s, step) {
 			continue
 		}
 		if effects := m.services.Effects(s.Name); effects.Done > effects.Undone {
-			m.violation("%s is undone before %s, which ran after it", step, s.Name)
+			m.note("%s is undone before %s, which ran after it", step, s.Name)
 		}
 	}
 }
 
-// behind reports whether s waits for the step of that name, directly or through other steps.
-func (m *monitor) behind(s saga.StepInfo, step string) bool {
+// isBehind reports whether s waits for the step of that name, directly or through other steps.
+func (m *monitor) isBehind(s saga.StepInfo, step string) bool {
 	if slices.Contains(s.After, step) {
 		return true
 	}
 	for _, before := range m.steps {
-		if slices.Contains(s.After, before.Name) && m.behind(before, step) {
+		if slices.Contains(s.After, before.Name) && m.isBehind(before, step) {
 			return true
 		}
 	}
 	return false
 }
 
-// cancelled records that a Cancel has returned with that record. From now on a process may call
+// recordCancel records that a Cancel has returned with that record. From now on a process may call
 // only steps that were called before, or steps that the journal has as called.
-func (m *monitor) cancelled(r journal.Record) {
+func (m *monitor) recordCancel(r journal.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun, m.completed = make(map[string]bool, len(m.steps)), make(map[string]bool, len(m.steps))
@@ -50,21 +50,21 @@ func (m *monitor) cancelled(r journal.Record) {
 	}
 }
 
-// begins notes a step that begins after its saga was cancelled. Past the pivot the saga goes on,
+// checkBegin notes a step that begins after its saga was cancelled. Past the pivot the saga goes on,
 // if the pivot was running. The next owner resumes the steps that may have begun: it has to find
 // out about them.
-func (m *monitor) begins(step string, resumed bool) {
+func (m *monitor) checkBegin(step string, resumed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.called[step] = true
-	if m.begun != nil && !m.begun[step] && !m.pastPivot(step) && !(resumed && m.reachable(step)) {
-		m.violation("%s begins, and Cancel had returned", step)
+	if m.begun != nil && !m.begun[step] && !m.isPastPivot(step) && !(resumed && m.mayHaveBegun(step)) {
+		m.note("%s begins, and Cancel had returned", step)
 	}
 }
 
-// reachable reports whether the step may have begun, as far as the journal could tell when Cancel
+// mayHaveBegun reports whether the step may have begun, as far as the journal could tell when Cancel
 // returned.
-func (m *monitor) reachable(step string) bool {
+func (m *monitor) mayHaveBegun(step string) bool {
 	for _, s := range m.steps {
 		if s.Name == step {
 			return !slices.ContainsFunc(s.After, func(before string) bool { return !m.completed[before] })
@@ -73,10 +73,10 @@ func (m *monitor) reachable(step string) bool {
 	return false
 }
 
-func (m *monitor) pastPivot(step string) bool {
+func (m *monitor) isPastPivot(step string) bool {
 	for _, s := range m.steps {
 		for _, pivot := range m.steps {
-			if s.Name == step && pivot.Pivot && m.behind(s, pivot.Name) {
+			if s.Name == step && pivot.Pivot && m.isBehind(s, pivot.Name) {
 				return true
 			}
 		}

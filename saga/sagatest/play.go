@@ -25,7 +25,7 @@ var exploreKey = childkey.MustParse("explore")
 
 // inBubble plays a scenario with two processes, and checks how it ended.
 func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
-	services := e.scripted(s)
+	services := e.servicesOf(s)
 	var j journal.Journal = memjournal.New()
 	if e.breakJournal != nil {
 		j = e.breakJournal(j)
@@ -57,7 +57,7 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	second.close()
 	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
 
-	o := outcome{status: r.Status, points: first.seen(), violations: watch.noted()}
+	o := outcome{status: r.Status, points: first.pointCount(), violations: watch.notes()}
 	if readErr != nil {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
@@ -72,8 +72,8 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	return o
 }
 
-// scripted returns the services of a scenario, with its faults.
-func (e *explorer) scripted(s scenario) *Services {
+// servicesOf returns the services of a scenario, with its faults.
+func (e *explorer) servicesOf(s scenario) *Services {
 	services := NewServices()
 	for step, body := range e.answers {
 		services.Answer(step, body)
@@ -93,7 +93,7 @@ func (l *living) cancelSaga(ctx context.Context, watch *monitor) {
 	time.Sleep(time.Millisecond)
 	r, err := l.engine.Cancel(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"})
 	if err == nil { // else it was over, past its pivot, or not there yet
-		watch.cancelled(r)
+		watch.recordCancel(r)
 	}
 }
 
@@ -106,7 +106,7 @@ type living struct {
 
 func (e *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
 	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
-	p.begins = watch.begins
+	p.begins = watch.checkBegin
 	if e.breakNetwork != nil {
 		p.network = e.breakNetwork(watch)
 	}

@@ -73,8 +73,8 @@ func (p *process) at() error {
 	return p.pass()
 }
 
-// seen returns the number of points so far.
-func (p *process) seen() int {
+// pointCount returns the number of points so far.
+func (p *process) pointCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.points

@@ -11,7 +11,7 @@ var readerAuditRules = []rule{
 }
 
 func auditPages(c *check) {
-	one, two := stuck(c), stuck(c)
+	one, two := makeStuck(c), makeStuck(c)
 	for i := range 5 {
 		for _, r := range []*journal.Record{&one, &two} {
 			by := journal.Audit{Verb: journal.VerbRetry, Actor: []string{"ann", "bob"}[i%2], Reason: fmt.Sprint("reason ", i)}

@@ -78,12 +78,12 @@ func browsePages(c *check) {
 
 func browseByStatus(c *check) {
 	of := map[journal.Status]journal.Record{
-		journal.Running:      c.started(),
-		journal.Compensating: c.append(c.started(), journal.Write{Status: journal.Compensating, Cause: &failed}),
-		journal.Stuck:        stuck(c),
-		journal.Completed:    finished(journal.Completed)(c),
-		journal.Compensated:  finished(journal.Compensated)(c),
-		journal.Abandoned:    c.change(stuck(c), journal.Change{Status: journal.Abandoned, Keep: keep}),
+		journal.Running:      c.startOwned(),
+		journal.Compensating: c.append(c.startOwned(), journal.Write{Status: journal.Compensating, Cause: &failed}),
+		journal.Stuck:        makeStuck(c),
+		journal.Completed:    finishAs(journal.Completed)(c),
+		journal.Compensated:  finishAs(journal.Compensated)(c),
+		journal.Abandoned:    c.change(makeStuck(c), journal.Change{Status: journal.Abandoned, Keep: keep}),
 	}
 	var all []journal.Record
 	for status, r := range of {
@@ -100,9 +100,9 @@ func browseByStatus(c *check) {
 func browseInAWindow(c *check) {
 	var all []journal.Record
 	for len(all) < 5 {
-		r := finished(journal.Completed)(c)
+		r := finishAs(journal.Completed)(c)
 		c.eventually("a later time", func() bool { return c.read(r.ID).Now.Sub(r.CreatedAt) >= time.Millisecond })
-		all = append(all, r, c.started())
+		all = append(all, r, c.startOwned())
 		c.eventually("a later time", func() bool { return c.read(r.ID).Now.Sub(all[len(all)-1].CreatedAt) >= time.Millisecond })
 	}
 	window := journal.BrowseRequest{From: all[1].CreatedAt, To: all[4].CreatedAt}
@@ -124,7 +124,7 @@ func browseByName(c *check) {
 	req.Name, req.ID = "returns", journal.IDOf(req.Scope, "returns", req.Key)
 	other, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
-	one, two := c.started(), finished(journal.Completed)(c)
+	one, two := c.startOwned(), finishAs(journal.Completed)(c)
 	c.wantList("sagas of a name", journal.BrowseRequest{Name: "checkout"}, one, two)
 	c.wantList("running sagas of a name", journal.BrowseRequest{Name: "returns", Statuses: []journal.Status{journal.Running}}, other)
 	c.wantList("sagas of a name that none has", journal.BrowseRequest{Name: "check%"})
@@ -132,7 +132,7 @@ func browseByName(c *check) {
 
 func browseByStep(c *check) {
 	on := func(step, detail string) journal.Record {
-		r := c.append(c.started(), journal.Write{Status: journal.Compensating, Cause: &failed})
+		r := c.append(c.startOwned(), journal.Write{Status: journal.Compensating, Cause: &failed})
 		return c.append(r, journal.Write{Status: journal.Stuck, StuckOn: &journal.Failure{Reason: journal.ReasonStep, Step: step, Undo: true, Detail: detail}})
 	}
 	var same []journal.Record
@@ -142,7 +142,7 @@ func browseByStep(c *check) {
 	}
 	longer := on("a.b[1]", "x")
 	c.change(on("a.b", "x"), journal.Change{Status: journal.Compensating}) // it is stuck no more
-	c.started()
+	c.startOwned()
 	c.wantList("sagas that are stuck on a step", journal.BrowseRequest{StuckOn: "a.b"}, same...)
 	c.wantList("sagas that are stuck on another step", journal.BrowseRequest{StuckOn: "a.b[1]", Statuses: []journal.Status{journal.Running, journal.Stuck}}, longer)
 	c.wantList("sagas that are stuck on no such step", journal.BrowseRequest{StuckOn: "a"})
@@ -150,7 +150,7 @@ func browseByStep(c *check) {
 }
 
 func browseHidesContent(c *check) {
-	for _, r := range eventful(c) {
+	for _, r := range startMany(c) {
 		for _, statuses := range [][]journal.Status{nil, {c.read(r.ID).Status}} {
 			page, err := c.reader.Browse(c.Context(), journal.BrowseRequest{Statuses: statuses, Limit: 100})
 			c.must("Browse", err)
@@ -158,7 +158,7 @@ func browseHidesContent(c *check) {
 			if i < 0 {
 				c.Fatalf("saga %v is not in the list", r.ID)
 			}
-			c.wantSame("the listed saga", page[i], listed(c.read(r.ID)))
+			c.wantSame("the listed saga", page[i], toListed(c.read(r.ID)))
 		}
 	}
 }

@@ -21,8 +21,8 @@ var showRules = []rule{
 	{"reader: a done context", readerHeedsContext},
 }
 
-// shown returns r as people see it.
-func shown(r journal.Record) journal.Record {
+// toShown returns r as people see it.
+func toShown(r journal.Record) journal.Record {
 	r.Input, r.InputHash, r.Trace, r.Result = nil, [32]byte{}, "", nil
 	r.Entries = slices.Clone(r.Entries)
 	for i := range r.Entries {
@@ -38,35 +38,35 @@ func shown(r journal.Record) journal.Record {
 	return r
 }
 
-// listed returns r as a list has it.
-func listed(r journal.Record) journal.Record {
-	r = shown(r)
+// toListed returns r as a list has it.
+func toListed(r journal.Record) journal.Record {
+	r = toShown(r)
 	r.Scope, r.Key, r.Entries = "", childkey.Key{}, nil
 	return r
 }
 
-// eventful returns sagas in many situations, all with content to hide.
-func eventful(c *check) []journal.Record {
+// startMany returns sagas in many situations, all with content to hide.
+func startMany(c *check) []journal.Record {
 	refused := journal.Entry{Step: "c.d", Outcome: retry.Rejected, Attempts: 2, Status: 402, Code: "declined", Detail: "no money", Body: []byte(`{"secret":1}`)}
 	traced := request(c.heartbeat(long))
 	traced.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	running, _, err := c.journal.Start(c.Context(), traced)
 	c.must("Start", err)
 	running = c.append(running, journal.Write{Entries: []journal.Entry{ok("a.b"), refused}})
-	deferred := c.started()
+	deferred := c.startOwned()
 	c.append(deferred, journal.Write{Defer: &failed})
-	all := []journal.Record{running, c.unowned(), c.start(journal.EngineID{}), c.read(deferred.ID), stuck(c)}
+	all := []journal.Record{running, c.startUnowned(), c.start(journal.EngineID{}), c.read(deferred.ID), makeStuck(c)}
 	for _, status := range []journal.Status{journal.Completed, journal.Compensated} {
-		all = append(all, finished(status)(c))
+		all = append(all, finishAs(status)(c))
 	}
-	return append(all, c.change(stuck(c), journal.Change{Status: journal.Abandoned, Keep: keep}))
+	return append(all, c.change(makeStuck(c), journal.Change{Status: journal.Abandoned, Keep: keep}))
 }
 
 func showHidesContent(c *check) {
-	for _, r := range eventful(c) {
+	for _, r := range startMany(c) {
 		got, err := c.reader.Show(c.Context(), r.ID)
 		c.must("Show", err)
-		c.wantSame("the shown saga", got, shown(c.read(r.ID)))
+		c.wantSame("the shown saga", got, toShown(c.read(r.ID)))
 		c.wantUnchanged(r)
 	}
 	_, err := c.reader.Show(c.Context(), request(newEngine()).ID)
@@ -99,7 +99,7 @@ func plansAreSorted(c *check) {
 }
 
 func statsAreTheJournals(c *check) {
-	eventful(c)
+	startMany(c)
 	got, err := c.reader.Stats(c.Context())
 	c.must("Stats of the reader", err)
 	of, err := c.journal.Stats(c.Context())
@@ -117,14 +117,14 @@ func statsAreTheJournals(c *check) {
 }
 
 func estimateTellsTheLag(c *check) {
-	finished(journal.Completed)(c)
+	finishAs(journal.Completed)(c)
 	e, err := c.reader.Estimate(c.Context())
 	c.must("Estimate", err)
 	want(c, "lag without a saga to sweep", e.SweepLag, 0)
 	if e.Sagas > 1 || e.Bytes < 0 {
 		c.Fatalf("Estimate = %+v, want at most 1 saga", e)
 	}
-	r := c.append(c.started(), journal.Write{Status: journal.Completed, Keep: gone})
+	r := c.append(c.startOwned(), journal.Write{Status: journal.Completed, Keep: gone})
 	c.eventually("the lag of the sweep", func() bool {
 		e, err = c.reader.Estimate(c.Context())
 		c.must("Estimate", err)
@@ -136,7 +136,7 @@ func estimateTellsTheLag(c *check) {
 }
 
 func badRequestsAreRefused(c *check) {
-	now := c.started().CreatedAt
+	now := c.startOwned().CreatedAt
 	for name, req := range map[string]journal.BrowseRequest{
 		"no limit":                   {},
 		"a negative limit":           {Limit: -1},
@@ -162,8 +162,8 @@ func badRequestsAreRefused(c *check) {
 }
 
 func readerHeedsContext(c *check) {
-	ctx := c.interrupted()
-	r := c.started()
+	ctx := c.doneContext()
+	r := c.startOwned()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Show": func(ctx context.Context) error { _, err := c.reader.Show(ctx, r.ID); return err },
 		"Browse": func(ctx context.Context) error {

@@ -120,7 +120,7 @@ func (e *explorer) besides() []scenario {
 	var all []scenario
 	for _, s := range e.steps {
 		for _, other := range e.steps {
-			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || e.after(s, other) || e.after(other, s) {
+			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || e.isAfter(s, other) || e.isAfter(other, s) {
 				continue
 			}
 			for _, late := range []trouble{
@@ -137,10 +137,10 @@ func (e *explorer) besides() []scenario {
 	return all
 }
 
-// after reports whether s runs after other, directly or not.
-func (e *explorer) after(s, other saga.StepInfo) bool {
+// isAfter reports whether s runs after other, directly or not.
+func (e *explorer) isAfter(s, other saga.StepInfo) bool {
 	for _, step := range e.steps {
-		if slices.Contains(s.After, step.Name) && (step.Name == other.Name || e.after(step, other)) {
+		if slices.Contains(s.After, step.Name) && (step.Name == other.Name || e.isAfter(step, other)) {
 			return true
 		}
 	}

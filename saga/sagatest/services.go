@@ -157,7 +157,7 @@ func (s *Services) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (s *Services) deliver(req *http.Request, d Delivery) (*http.Response, error) {
-	fault := s.next(d)
+	fault := s.recordDelivery(d)
 	err := sleep(req.Context(), fault.delay)
 	if err != nil {
 		return nil, err
@@ -205,8 +205,8 @@ func (s *Services) isTwice() bool {
 	return s.twice
 }
 
-// next records a delivery and returns the Fault of its script.
-func (s *Services) next(d Delivery) Fault {
+// recordDelivery records a delivery and returns the Fault of its script.
+func (s *Services) recordDelivery(d Delivery) Fault {
 	call := d.Step
 	if d.Undo {
 		call = "undo of " + d.Step

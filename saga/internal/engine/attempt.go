@@ -19,7 +19,7 @@ func (x *execution) begin(d *decision) error {
 	if len(d.start) == 0 {
 		return nil
 	}
-	ready, err := x.ready(d)
+	ready, err := x.canBegin(d)
 	if err != nil {
 		return err
 	}
@@ -54,13 +54,13 @@ func (x *execution) begin(d *decision) error {
 	return nil
 }
 
-// ready reports whether the calls of a decision may begin now: heartbeats arrive, the saga is
+// canBegin reports whether the calls of a decision may begin now: heartbeats arrive, the saga is
 // the owner's, and the journal says that the pivot begins, if it does.
-func (x *execution) ready(d *decision) (bool, error) {
+func (x *execution) canBegin(d *decision) (bool, error) {
 	switch {
-	case !x.lease.valid():
+	case !x.lease.isValid():
 		return false, journal.ErrLeaseLost
-	case x.lease.late():
+	case x.lease.isLate():
 		return false, nil
 	}
 	switch err := x.stillOwned(); {
@@ -69,11 +69,11 @@ func (x *execution) ready(d *decision) (bool, error) {
 	case err != nil:
 		return false, nil
 	}
-	if err := x.legible(); err != nil {
+	if err := x.checkReadable(); err != nil {
 		return false, err
 	}
 	// The lease may have been late when the pivot's beginning was to be written.
-	return !slices.ContainsFunc(d.start, x.unopened), nil
+	return !slices.ContainsFunc(d.start, x.needsOpening), nil
 }
 
 // attempt returns what the next attempt of t needs.
@@ -85,7 +85,7 @@ func (x *execution) attempt(t task, known *Facts) attempt {
 	if t.undo {
 		a.output = x.progress.forward[t.step.Index].result
 	}
-	a.tooOld = a.resumed && !t.undo && x.tooOld(t.step, a.first)
+	a.tooOld = a.resumed && !t.undo && x.isTooOld(t.step, a.first)
 	return a
 }
 
@@ -210,7 +210,7 @@ func (x *execution) consult(a attempt, err error, v *finding) {
 	if err == nil || a.undo || v.outcome == retry.Completed {
 		return
 	}
-	permanent, panicked := a.step.permanent(err)
+	permanent, panicked := a.step.isPermanent(err)
 	if panicked != nil {
 		x.tellOf(a, panicked)
 	}
@@ -241,9 +241,9 @@ func (x *execution) firstSent(t task) time.Time {
 	return x.progress.claimed
 }
 
-// tooOld reports whether the callee may have forgotten the step's key. The key was sent
+// isTooOld reports whether the callee may have forgotten the step's key. The key was sent
 // after the steps before had ended.
-func (x *execution) tooOld(s *Step, first time.Time) bool {
+func (x *execution) isTooOld(s *Step, first time.Time) bool {
 	age := x.now().Sub(x.progress.enabledAt(s, first))
 	return s.Retention > 0 && age >= s.Retention-s.Retention/20
 }

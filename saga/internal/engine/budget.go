@@ -19,8 +19,8 @@ func TooLong(d time.Duration) error {
 	return fmt.Errorf("%v is more than MaxDuration, %v", d, MaxDuration)
 }
 
-// filled returns b with its zero fields from defaults.
-func filled(b, defaults retry.Backoff) retry.Backoff {
+// fillBackoff returns b with its zero fields from defaults.
+func fillBackoff(b, defaults retry.Backoff) retry.Backoff {
 	if b.Base == 0 {
 		b.Base = defaults.Base
 		if b.Cap > 0 {
@@ -44,9 +44,9 @@ func (s *Step) Attempts() int {
 	return s.Policy.Attempts
 }
 
-// permanent asks the step's policy about the error of an attempt. The error that it returns is
+// isPermanent asks the step's policy about the error of an attempt. The error that it returns is
 // a panic of the policy.
-func (s *Step) permanent(err error) (bool, error) {
+func (s *Step) isPermanent(err error) (bool, error) {
 	if s.Policy.Permanent == nil {
 		return false, nil
 	}
@@ -68,7 +68,7 @@ func (p *Plan) longest(s *Step, backoff retry.Backoff) time.Duration {
 	if n == 0 {
 		return p.UndoBudget
 	}
-	b := filled(s.Policy.Backoff, backoff)
+	b := fillBackoff(s.Policy.Backoff, backoff)
 	sum := product(n, s.AttemptTimeout)
 	wait := b.Base
 	for n--; n > 0 && wait < b.Cap; n-- {

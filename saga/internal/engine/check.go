@@ -187,8 +187,8 @@ func (d *Draft) checkMarks() {
 	}
 }
 
-// bare reports whether the step lacks an undo and every mark for compensation.
-func (s *Step) bare() bool {
+// isBare reports whether the step lacks an undo and every mark for compensation.
+func (s *Step) isBare() bool {
 	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.ReadOnly && !s.Irreversible
 }
 
@@ -202,7 +202,7 @@ func (d *Draft) checkPivot() {
 		case p.pivot == nil:
 			p.pivot = s
 		default:
-			d.misplaced(s, "there are two pivots")
+			d.noteMisplaced(s, "there are two pivots")
 		}
 	}
 	if p.pivot == nil {
@@ -213,15 +213,15 @@ func (d *Draft) checkPivot() {
 		switch {
 		case s.IsPivot || before[p.pivot.Index][s.Index]:
 		case !before[s.Index][p.pivot.Index]:
-			d.misplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
+			d.noteMisplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
 		case !s.Retriable:
-			d.misplaced(s, "it runs after the pivot and is not Retriable")
+			d.noteMisplaced(s, "it runs after the pivot and is not Retriable")
 		}
 	}
 }
 
-// misplaced notes that a step stands wrong to the pivot.
-func (d *Draft) misplaced(s *Step, why string) {
+// noteMisplaced notes that a step stands wrong to the pivot.
+func (d *Draft) noteMisplaced(s *Step, why string) {
 	d.Problem(fmt.Errorf("%w: step %s, pivot %s: %s", ErrPivot, s.Name, d.Plan.pivot.Name, why))
 }
 
@@ -229,7 +229,7 @@ func (d *Draft) misplaced(s *Step, why string) {
 func (p *Plan) inferPivot(before [][]bool) {
 	var only *Step
 	for _, s := range p.Steps {
-		if s.bare() {
+		if s.isBare() {
 			if only != nil {
 				return
 			}
@@ -255,7 +255,7 @@ func (d *Draft) checkUndos() {
 	before := p.ancestors()
 	for _, s := range p.Steps {
 		forwardOnly := s.Retriable && s.Undo == nil && !s.leavesNothing()
-		if !s.bare() && !forwardOnly {
+		if !s.isBare() && !forwardOnly {
 			continue
 		}
 		for _, other := range p.Steps {

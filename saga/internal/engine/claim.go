@@ -17,7 +17,7 @@ const claimBatch = 100
 func (e *Engine) claim(ctx context.Context) {
 	for e.pauseOrPoke(ctx) {
 		l := e.current()
-		if l.valid() && !l.late() && !e.claimAll(ctx, l) {
+		if l.isValid() && !l.isLate() && !e.claimAll(ctx, l) {
 			e.reconcileSoon()
 		}
 	}
@@ -26,7 +26,7 @@ func (e *Engine) claim(ctx context.Context) {
 // pauseOrPoke waits for the next look at the journal, until a saga wakes up at the latest;
 // false if ctx ended.
 func (e *Engine) pauseOrPoke(ctx context.Context) bool {
-	timer := time.NewTimer(e.wakes.next(e.poll()))
+	timer := time.NewTimer(e.wakes.untilNext(e.poll()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -80,14 +80,14 @@ func (e *Engine) claimAll(ctx context.Context, l *lease) (sure bool) {
 		if len(claimed) == req.Limit {
 			continue
 		}
-		if plans = full(req, claimed); len(plans) == 0 {
+		if plans = fullPlans(req, claimed); len(plans) == 0 {
 			return true
 		}
 	}
 }
 
-// full returns the plans for which a claim got all the sagas that it asked for.
-func full(req journal.ClaimRequest, claimed []journal.Record) []journal.PlanHash {
+// fullPlans returns the plans for which a claim got all the sagas that it asked for.
+func fullPlans(req journal.ClaimRequest, claimed []journal.Record) []journal.PlanHash {
 	got := make(map[journal.PlanHash]int)
 	for _, r := range claimed {
 		got[r.Plan]++
@@ -169,9 +169,9 @@ func (w *wakes) add(t time.Time) {
 	w.times = w.times[:min(len(w.times), maxWakes)]
 }
 
-// next returns how long it is until the next one, but at most d. It forgets those that are
+// untilNext returns how long it is until the next one, but at most d. It forgets those that are
 // over.
-func (w *wakes) next(d time.Duration) time.Duration {
+func (w *wakes) untilNext(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()

@@ -46,7 +46,7 @@ func classify(result []byte, err error) finding {
 		v.outcome, v.after, v.answer = failed.Outcome, failed.RetryAfter, answerOf(failed)
 		v.again = sdk.Resumable(err) && !errors.Is(err, sdk.ErrPanic)
 		v.lost = failed.Outcome == retry.Unknown && errors.Is(err, retry.ErrKeyExpired)
-		v.deadEnd = deadEnd(failed)
+		v.deadEnd = isDeadEnd(failed)
 		if v.lost {
 			v.code = wire.KeyExpired // the next owner must know
 		}
@@ -54,9 +54,9 @@ func classify(result []byte, err error) finding {
 	return v // what any other error leaves behind nobody knows: Unknown
 }
 
-// answered reports whether a status is the service's own word: not of a guard
+// isFromService reports whether a status is the service's own word: not of a guard
 // at the door, who might let the next attempt pass.
-func answered(status int) bool {
+func isFromService(status int) bool {
 	switch status {
 	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return false

@@ -125,7 +125,7 @@ func (t *testimony) hearCall(e *retry.Error) {
 		return
 	}
 	again := sdk.Resumable(e)
-	if deadEnd(e) {
+	if isDeadEnd(e) {
 		again = false
 		t.deadEnds++
 	}
@@ -144,9 +144,9 @@ func (t *testimony) hearChild(c Child) {
 	t.take(retry.Unknown, c.Status == journal.Stuck || !ran)
 }
 
-// deadEnd reports whether the callee does not know the outcome of the call, and never will.
-func deadEnd(e *retry.Error) bool {
-	return e.Outcome == retry.Unknown && !e.Retryable && answered(e.Status)
+// isDeadEnd reports whether the callee does not know the outcome of the call, and never will.
+func isDeadEnd(e *retry.Error) bool {
+	return e.Outcome == retry.Unknown && !e.Retryable && isFromService(e.Status)
 }
 
 // A Child is the end of a saga that the function of a step ran.

@@ -24,9 +24,9 @@ func (p *progress) standing(s *Step, now time.Time) standing {
 	switch {
 	case f.running || u.running:
 		return busy
-	case f.harmless(), !f.known && !f.maybe, s.leavesNothing():
+	case f.isHarmless(), !f.known && !f.maybe, s.leavesNothing():
 		return cleared
-	case u.completed():
+	case u.isCompleted():
 		return cleared
 	case !f.final:
 		return p.openStanding(s, now)
@@ -49,9 +49,9 @@ func (p *progress) resolveUntil() time.Time { return p.failedAt.Add(p.plan.UndoB
 func (p *progress) openStanding(s *Step, now time.Time) standing {
 	u := &p.undo[s.Index]
 	switch {
-	case p.forward[s.Index].lost, p.starved(s):
+	case p.forward[s.Index].lost, p.isStarved(s):
 		return blocked
-	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.unseen(s, now):
+	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.mayUndoUnknown(s, now):
 		return unsolved
 	case u.final || u.lost:
 		return blocked
@@ -59,20 +59,20 @@ func (p *progress) openStanding(s *Step, now time.Time) standing {
 	return undoable
 }
 
-// unseen reports whether a step is undone although its outcome is unknown. An owner that comes
+// mayUndoUnknown reports whether a step is undone although its outcome is unknown. An owner that comes
 // after the step's Timeout tries it once: the previous owner may have had an answer.
-func (p *progress) unseen(s *Step, now time.Time) bool {
-	return p.exhausted(s) || p.expired(s, now) && p.forward[s.Index].attempted
+func (p *progress) mayUndoUnknown(s *Step, now time.Time) bool {
+	return p.isExhausted(s) || p.isExpired(s, now) && p.forward[s.Index].attempted
 }
 
-// backward decides for a saga that goes back. First the saga finds out which steps had an effect.
+// decideBackward decides for a saga that goes back. First the saga finds out which steps had an effect.
 // Then it undoes them, each step after all later steps. Independent branches do not wait for each
 // other, not even for a blocked branch.
-func (p *progress) backward(now time.Time) decision {
+func (p *progress) decideBackward(now time.Time) decision {
 	var d decision
 	d.sooner(p.deadline, now)
 	d.sooner(p.resolveUntil(), now)
-	late := p.late(now)
+	late := p.isLate(now)
 	all := make([]standing, len(p.plan.Steps))
 	for i, s := range p.plan.Steps {
 		all[i] = p.standing(s, now)
@@ -88,7 +88,7 @@ func (p *progress) backward(now time.Time) decision {
 		case all[i] == unsolved:
 			t = task{s, false}
 			d.sooner(p.limit(s), now)
-		case all[i] == undoable && free(s, all):
+		case all[i] == undoable && isFree(s, all):
 			t = task{s, true}
 		default:
 			continue
@@ -105,9 +105,9 @@ func (p *progress) backward(now time.Time) decision {
 	return d
 }
 
-// free reports whether all steps that ran after s, directly or not, are cleared. A step in
+// isFree reports whether all steps that ran after s, directly or not, are cleared. A step in
 // between that needs no undo does not separate s from the steps after it.
-func free(s *Step, all []standing) bool {
+func isFree(s *Step, all []standing) bool {
 	for _, b := range s.below {
 		if all[b] != cleared {
 			return false

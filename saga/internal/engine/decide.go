@@ -27,20 +27,20 @@ func (d *decision) sooner(t, now time.Time) {
 // whole policy: every engine, before or after a crash, decides alike.
 func (p *progress) decide(now time.Time) decision {
 	if p.status == journal.Compensating {
-		return p.backward(now)
+		return p.decideBackward(now)
 	}
-	return p.onward(now)
+	return p.decideForward(now)
 }
 
-// onward decides for a saga that goes forward.
-func (p *progress) onward(now time.Time) decision {
-	committed := p.committed()
+// decideForward decides for a saga that goes forward.
+func (p *progress) decideForward(now time.Time) decision {
+	committed := p.isCommitted()
 	failed := p.failure(now)
 	if !committed {
-		if failed != nil && !p.pivotOpen() {
+		if failed != nil && !p.isPivotOpen() {
 			return decision{status: journal.Compensating, cause: failed}
 		}
-		if over := p.over(now); over != nil && !p.pivotOpen() {
+		if over := p.undoReason(now); over != nil && !p.isPivotOpen() {
 			return decision{status: journal.Compensating, cause: over}
 		}
 	}
@@ -48,8 +48,8 @@ func (p *progress) onward(now time.Time) decision {
 	done := true
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		done = done && l.completed()
-		if l.final || l.running || l.lost || !p.enabled(s) || p.spent(s, now) {
+		done = done && l.isCompleted()
+		if l.final || l.running || l.lost || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
 		d.sooner(p.limit(s), now)
@@ -61,7 +61,7 @@ func (p *progress) onward(now time.Time) decision {
 	switch {
 	case done:
 		d.status = journal.Completed
-	case p.running == 0 && len(d.start) == 0 && failed != nil && !p.waiting(now):
+	case p.running == 0 && len(d.start) == 0 && failed != nil && !p.hasLaterCall(now):
 		d.status, d.stuckOn = journal.Stuck, failed
 	}
 	return d
@@ -77,23 +77,23 @@ func (p *progress) offer(d *decision, t task, now time.Time) {
 	}
 }
 
-// late reports whether the saga's deadline has passed, if it has one.
-func (p *progress) late(now time.Time) bool { return !p.deadline.IsZero() && !now.Before(p.deadline) }
+// isLate reports whether the saga's deadline has passed, if it has one.
+func (p *progress) isLate(now time.Time) bool { return !p.deadline.IsZero() && !now.Before(p.deadline) }
 
-// over returns why a saga that could still be undone is to be; nil if it is not.
-func (p *progress) over(now time.Time) *journal.Failure {
+// undoReason returns why a saga that could still be undone is to be; nil if it is not.
+func (p *progress) undoReason(now time.Time) *journal.Failure {
 	switch {
 	case p.cancel:
 		return &journal.Failure{Reason: journal.ReasonCancel}
-	case p.late(now):
+	case p.isLate(now):
 		return &journal.Failure{Reason: journal.ReasonTimeout}
 	}
 	return nil
 }
 
-// pivotOpen reports whether the pivot may have had its effect, but its outcome is not known yet.
+// isPivotOpen reports whether the pivot may have had its effect, but its outcome is not known yet.
 // Until then no step is undone.
-func (p *progress) pivotOpen() bool {
+func (p *progress) isPivotOpen() bool {
 	if p.plan.pivot == nil {
 		return false
 	}
@@ -101,20 +101,20 @@ func (p *progress) pivotOpen() bool {
 	return l.running || l.maybe && !l.final
 }
 
-// enabled reports whether a step may begin.
-func (p *progress) enabled(s *Step) bool {
+// isEnabled reports whether a step may begin.
+func (p *progress) isEnabled(s *Step) bool {
 	for _, b := range s.Before {
-		if !p.forward[b].completed() {
+		if !p.forward[b].isCompleted() {
 			return false
 		}
 	}
-	return !p.starved(s)
+	return !p.isStarved(s)
 }
 
-// starved reports whether a step needs an output that is no longer stored.
-func (p *progress) starved(s *Step) bool {
+// isStarved reports whether a step needs an output that is no longer stored.
+func (p *progress) isStarved(s *Step) bool {
 	for _, b := range s.Data {
-		if l := &p.forward[b]; l.completed() && l.result == nil {
+		if l := &p.forward[b]; l.isCompleted() && l.result == nil {
 			return true
 		}
 	}
@@ -128,7 +128,7 @@ func (p *progress) limit(s *Step) time.Time {
 		return p.enabledAt(s, p.begun).Add(s.Timeout)
 	case !s.Retriable:
 		return time.Time{} // its attempts bound it
-	case p.committed():
+	case p.isCommitted():
 		return p.deadline
 	}
 	return p.enabledAt(s, p.begun).Add(p.plan.UndoBudget)
@@ -143,44 +143,46 @@ func (p *progress) enabledAt(s *Step, begun time.Time) time.Time {
 	return begun
 }
 
-func (p *progress) expired(s *Step, now time.Time) bool {
+func (p *progress) isExpired(s *Step, now time.Time) bool {
 	limit := p.limit(s)
 	return !limit.IsZero() && !now.Before(limit)
 }
 
-// exhausted reports whether a step has had all the attempts that its policy gives it.
-func (p *progress) exhausted(s *Step) bool {
+// isExhausted reports whether a step has had all the attempts that its policy gives it.
+func (p *progress) isExhausted(s *Step) bool {
 	l, n := &p.forward[s.Index], s.Attempts()
 	return n > 0 && !l.final && l.attempts >= n
 }
 
-// spent reports whether a step is not tried any more.
-func (p *progress) spent(s *Step, now time.Time) bool { return p.exhausted(s) || p.expired(s, now) }
+// isSpent reports whether a step is not tried any more.
+func (p *progress) isSpent(s *Step, now time.Time) bool {
+	return p.isExhausted(s) || p.isExpired(s, now)
+}
 
 // failure returns the failure of the first failed step; nil if no step failed.
 func (p *progress) failure(now time.Time) *journal.Failure {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
 		switch {
-		case l.completed() && !p.missed(s), l.running:
+		case l.isCompleted() && !p.isOutputMissing(s), l.running:
 		case l.final || l.lost:
 			return l.failure(task{s, false}, journal.ReasonStep)
-		case p.enabled(s) && p.exhausted(s):
+		case p.isEnabled(s) && p.isExhausted(s):
 			return l.failure(task{s, false}, journal.ReasonStep)
-		case p.enabled(s) && p.expired(s, now):
+		case p.isEnabled(s) && p.isExpired(s, now):
 			return l.failure(task{s, false}, journal.ReasonTimeout)
 		}
 	}
 	return nil
 }
 
-// missed reports whether the step lacks the output that a later step waits for.
-func (p *progress) missed(s *Step) bool {
+// isOutputMissing reports whether the step lacks the output that a later step waits for.
+func (p *progress) isOutputMissing(s *Step) bool {
 	if p.forward[s.Index].result != nil {
 		return false
 	}
 	for _, b := range s.behind {
-		if next := p.plan.Steps[b]; !p.forward[b].final && p.starved(next) {
+		if next := p.plan.Steps[b]; !p.forward[b].final && p.isStarved(next) {
 			return true
 		}
 	}
@@ -199,11 +201,11 @@ func (l *leg) failure(t task, reason journal.Reason) *journal.Failure {
 	return f
 }
 
-// waiting reports whether a call will be tried later.
-func (p *progress) waiting(now time.Time) bool {
+// hasLaterCall reports whether a call will be tried later.
+func (p *progress) hasLaterCall(now time.Time) bool {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		if !l.final && !l.lost && p.enabled(s) && !p.spent(s, now) {
+		if !l.final && !l.lost && p.isEnabled(s) && !p.isSpent(s, now) {
 			return true
 		}
 	}

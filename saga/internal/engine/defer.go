@@ -60,7 +60,7 @@ func (x *execution) unknown() error {
 	if x.progress.status == journal.Running && x.progress.cancel {
 		return nil
 	}
-	if err := x.legible(); errors.Is(err, journal.ErrNewer) {
+	if err := x.checkReadable(); errors.Is(err, journal.ErrNewer) {
 		return err
 	}
 	return nil

@@ -119,11 +119,11 @@ func (e *Engine) carry(x *execution) {
 		if !returned {
 			x.err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
-		x.untraced()
+		x.endTrace()
 		e.release(x)
 		close(x.over)
 	}()
-	x.traced()
+	x.beginTrace()
 	x.run()
 	returned = true
 }
@@ -150,7 +150,7 @@ type bell struct {
 }
 
 // listen returns the bell of the saga: it is rung when the engine begins to execute it. The caller
-// must call unlisten.
+// must call stopListening.
 func (e *Engine) listen(id journal.ID) *bell {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,7 +163,7 @@ func (e *Engine) listen(id journal.ID) *bell {
 	return b
 }
 
-func (e *Engine) unlisten(id journal.ID, b *bell) {
+func (e *Engine) stopListening(id journal.ID, b *bell) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if b.waiting--; b.waiting == 0 && e.bells[id] == b {

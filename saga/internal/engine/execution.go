@@ -147,7 +147,7 @@ func (x *execution) execute() error {
 		}
 		d := x.progress.decide(x.now())
 		if d.status == journal.Completed { // maybe without a call, by a person's word
-			if err := x.legible(); err != nil {
+			if err := x.checkReadable(); err != nil {
 				return x.setAside(err)
 			}
 		}
@@ -160,7 +160,7 @@ func (x *execution) execute() error {
 		if d.status != 0 {
 			return nil
 		}
-		if x.closing() {
+		if x.isClosing() {
 			if x.progress.running == 0 {
 				return ErrClosed
 			}
@@ -178,21 +178,21 @@ func (x *execution) execute() error {
 	}
 }
 
-// legible checks, once per direction, that the values of other processes can be read. This
+// checkReadable checks, once per direction, that the values of other processes can be read. This
 // process encodes all later values itself.
-func (x *execution) legible() error {
+func (x *execution) checkReadable() error {
 	p := x.progress
 	if x.from == startedHere || x.readable == p.status {
 		return nil
 	}
-	err := p.legible(x.record.Input, x.now())
+	err := p.checkValues(x.record.Input, x.now())
 	if err == nil {
 		x.readable = p.status
 	}
 	return err
 }
 
-func (x *execution) closing() bool { return x.engine.isClosing() }
+func (x *execution) isClosing() bool { return x.engine.isClosing() }
 
 // await waits for the end of a call, or until the time wake; zero: for ever.
 func (x *execution) await(wake time.Time) error {
@@ -202,7 +202,7 @@ func (x *execution) await(wake time.Time) error {
 		defer x.alarm.Stop()
 	}
 	closing := x.engine.closing
-	if x.closing() {
+	if x.isClosing() {
 		closing = nil // seen already
 	}
 	select {
@@ -246,16 +246,16 @@ func (x *execution) book(e *ending) {
 	}
 	l := p.leg(e.task)
 	wait := x.engine.cfg.wait(e.task.step.Policy.Backoff, l.attempts+1, e.finding.after)
-	open := !p.committed()
+	open := !p.isCommitted()
 	p.end(e.task, e.finding, now, wait)
-	if open && p.status == journal.Running && p.committed() {
+	if open && p.status == journal.Running && p.isCommitted() {
 		p.renew(now)
 	}
 	switch {
 	case l.final:
 		l.dirty, x.must = true, true
 		wait = 0
-	case !e.task.undo && p.exhausted(e.task.step):
+	case !e.task.undo && p.isExhausted(e.task.step):
 		l.dirty, x.must = true, true
 		wait = 0
 	case wait > time.Second:

@@ -44,16 +44,16 @@ func (l *lease) extend(sent time.Time) {
 	l.alarm.Reset(time.Until(l.until()))
 }
 
-// valid reports whether the lease is not over. A process that was stopped may
+// isValid reports whether the lease is not over. A process that was stopped may
 // find that out before its alarm does.
-func (l *lease) valid() bool {
+func (l *lease) isValid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ctx.Err() == nil && time.Now().Before(l.until())
 }
 
-// late reports whether heartbeats are missing: then no call begins.
-func (l *lease) late() bool {
+// isLate reports whether heartbeats are missing: then no call begins.
+func (l *lease) isLate() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(l.sent) > l.length/2
@@ -78,7 +78,7 @@ func (e *Engine) heartbeat(ctx context.Context) {
 	next := e.cfg.Lease / 3
 	for pause(ctx, next) {
 		l := e.current()
-		if !l.valid() {
+		if !l.isValid() {
 			e.replaceLease(ctx, l)
 			next = e.cfg.Lease / 3
 			continue

@@ -43,7 +43,7 @@ const maxAsked = time.Hour
 // wait returns the wait before the next attempt of a call, of which n ended. Zero fields of
 // the step's own backoff are the engine's.
 func (c *Config) wait(own retry.Backoff, n int, asked time.Duration) time.Duration {
-	b := filled(own, c.Backoff)
+	b := fillBackoff(own, c.Backoff)
 	wait := b.Cap
 	if shift := max(n, 1) - 1; shift < 40 && b.Base <= b.Cap>>shift {
 		wait = b.Base << shift
@@ -64,7 +64,7 @@ func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 		executions: make(map[journal.ID]*execution), bells: make(map[journal.ID]*bell), sought: make(map[journal.ID]time.Time),
 		deferrals: make(map[journal.PlanHash]deferral),
 	}
-	e.observe, e.onChange = c.Observe, e.changed
+	e.observe, e.onChange = c.Observe, e.evictOwner
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {
 		e.stop()
@@ -102,7 +102,7 @@ func (e *Engine) register(ctx context.Context, p *Plan) error {
 		return fmt.Errorf("saga: open: plan %s: %w", p.Name, err)
 	}
 	if stored.Hash != p.Record.Hash {
-		return &PlanChanged{p, changed(p.Record, stored)}
+		return &PlanChanged{p, planChangedError(p.Record, stored)}
 	}
 	return nil
 }

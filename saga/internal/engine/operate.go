@@ -24,7 +24,7 @@ type Operator struct {
 
 // NewOperator returns the verbs for sagas in j, of which those of plans are known.
 func NewOperator(j journal.Journal, plans []*Plan, keep time.Duration) *Operator {
-	o := &Operator{journal: j, plans: make(map[journal.PlanHash]*Plan, len(plans)), keep: keep, onChange: outwait}
+	o := &Operator{journal: j, plans: make(map[journal.PlanHash]*Plan, len(plans)), keep: keep, onChange: waitOutOwner}
 	for _, p := range plans {
 		o.plans[p.Record.Hash] = p
 	}
@@ -72,9 +72,9 @@ func (o *Operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (
 	by.Verb = journal.VerbRetry
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
 		if r.Status != journal.Stuck {
-			return journal.Change{}, wrong(r, "only a stuck saga can be retried")
+			return journal.Change{}, conflictError(r, "only a stuck saga can be retried")
 		}
-		return again(r, o.plans[r.Plan], r.Entries), nil
+		return changeToResume(r, o.plans[r.Plan], r.Entries), nil
 	})
 }
 
@@ -84,7 +84,7 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
 		p := o.plans[r.Plan]
 		if p == nil { // the journal's plan has no type, and no engine could go on with an output of another type
-			return journal.Change{}, noDefinition(r)
+			return journal.Change{}, noDefinitionError(r)
 		}
 		s, err := p.stepOf(r, step)
 		if err != nil {
@@ -93,9 +93,9 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 		entry := find(r.Entries, step, false)
 		switch {
 		case r.Status != journal.Stuck:
-			return journal.Change{}, wrong(r, "only a stuck saga's steps can be forced")
+			return journal.Change{}, conflictError(r, "only a stuck saga's steps can be forced")
 		case !entry.Pending && entry.Outcome == retry.Completed && entry.Result != nil:
-			return journal.Change{}, wrong(r, step+" completed by itself")
+			return journal.Change{}, conflictError(r, step+" completed by itself")
 		}
 		data, err := contract.Encode(output)
 		if err == nil {
@@ -104,7 +104,7 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 		if err != nil {
 			return journal.Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
 		}
-		return again(r, p, forced(r.Entries, journal.Entry{
+		return changeToResume(r, p, replaceEntry(r.Entries, journal.Entry{
 			Step: step, Outcome: retry.Completed, Attempts: entry.Attempts, At: r.Now, Result: data, Forced: by.Actor,
 		})), nil
 	})
@@ -119,7 +119,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 			return journal.Change{}, err
 		}
 		if r.Status != journal.Stuck {
-			return journal.Change{}, wrong(r, "only a stuck saga's steps can be forced")
+			return journal.Change{}, conflictError(r, "only a stuck saga's steps can be forced")
 		}
 		loaded, err := p.load(unstuck(r), false)
 		if err != nil {
@@ -127,26 +127,26 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		}
 		l, undo := &loaded.forward[s.Index], &loaded.undo[s.Index]
 		switch {
-		case r.FailedAt.IsZero() && loaded.committed():
-			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
-		case l.completed():
-			return journal.Change{}, wrong(r, step+" completed")
+		case r.FailedAt.IsZero() && loaded.isCommitted():
+			return journal.Change{}, conflictError(r, "it is past the point where it could be undone")
+		case l.isCompleted():
+			return journal.Change{}, conflictError(r, step+" completed")
 		case !l.known && !l.maybe:
-			return journal.Change{}, wrong(r, step+" was never begun")
-		case l.harmless():
-			return journal.Change{}, wrong(r, step+" was rejected already")
-		case undo.completed():
-			return journal.Change{}, wrong(r, step+" is undone already")
+			return journal.Change{}, conflictError(r, step+" was never begun")
+		case l.isHarmless():
+			return journal.Change{}, conflictError(r, step+" was rejected already")
+		case undo.isCompleted():
+			return journal.Change{}, conflictError(r, step+" is undone already")
 		}
-		entries := forced(r.Entries, journal.Entry{
+		entries := replaceEntry(r.Entries, journal.Entry{
 			Step: step, Outcome: retry.Rejected, Attempts: l.attempts, At: r.Now, Forced: by.Actor,
 		})
 		if undo.known { // it was sent, and there was nothing to undo
-			entries = forced(entries, journal.Entry{
+			entries = replaceEntry(entries, journal.Entry{
 				Step: step, Undo: true, Outcome: retry.Completed, Attempts: undo.attempts, At: r.Now, Forced: by.Actor, Nothing: true,
 			})
 		}
-		return again(r, p, entries), nil
+		return changeToResume(r, p, entries), nil
 	})
 }
 
@@ -170,20 +170,20 @@ func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 		undo := find(r.Entries, step, true)
 		switch {
 		case r.Status != journal.Stuck || r.FailedAt.IsZero():
-			return journal.Change{}, wrong(r, "only what a stuck saga undoes can be forced")
+			return journal.Change{}, conflictError(r, "only what a stuck saga undoes can be forced")
 		case s.Undo == nil || find(r.Entries, step, false).Step == "":
-			return journal.Change{}, wrong(r, step+" needs no undo")
+			return journal.Change{}, conflictError(r, step+" needs no undo")
 		case !undo.Pending && undo.Step != "" && undo.Outcome == retry.Completed:
-			return journal.Change{}, wrong(r, step+" is undone already")
+			return journal.Change{}, conflictError(r, step+" is undone already")
 		}
-		entries := forced(r.Entries, journal.Entry{
+		entries := replaceEntry(r.Entries, journal.Entry{
 			Step: step, Undo: true, Outcome: retry.Completed, Attempts: undo.Attempts, At: r.Now, Forced: by.Actor,
 		})
 		if forward := find(entries, step, false); forward.Pending {
 			forward.Pending, forward.Outcome, forward.Forced = false, retry.Unknown, by.Actor
-			entries = forced(entries, forward)
+			entries = replaceEntry(entries, forward)
 		}
-		return again(r, p, entries), nil
+		return changeToResume(r, p, entries), nil
 	})
 }
 
@@ -196,17 +196,17 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 		case err != nil:
 			return journal.Change{}, err
 		case r.Status.Final() || !r.FailedAt.IsZero() || r.Cancel:
-			return journal.Change{}, wrong(r, "it is over, or undone already")
+			return journal.Change{}, conflictError(r, "it is over, or undone already")
 		}
 		loaded, err := p.load(r, false)
 		if err != nil {
 			return journal.Change{}, err
 		}
-		if loaded.committed() {
-			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
+		if loaded.isCommitted() {
+			return journal.Change{}, conflictError(r, "it is past the point where it could be undone")
 		}
 		if r.Status == journal.Stuck {
-			c := again(r, p, r.Entries)
+			c := changeToResume(r, p, r.Entries)
 			c.Cancel = true
 			return c, nil
 		}
@@ -219,7 +219,7 @@ func (o *Operator) Abandon(ctx context.Context, id journal.ID, by journal.Audit)
 	by.Verb = journal.VerbAbandon
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
 		if r.Status.Final() {
-			return journal.Change{}, wrong(r, "it is over")
+			return journal.Change{}, conflictError(r, "it is over")
 		}
 		return journal.Change{Status: journal.Abandoned, Keep: o.keep}, nil
 	})
@@ -236,7 +236,7 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 		return r, err
 	}
 	for range 10 {
-		if err := stale(by, r); err != nil {
+		if err := checkRevision(by, r); err != nil {
 			return r, err
 		}
 		c, err := decide(r)
@@ -260,12 +260,12 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 			return r, o.onChange(ctx, was, r)
 		}
 	}
-	return r, wrong(r, "it moves too fast")
+	return r, conflictError(r, "it moves too fast")
 }
 
-// again returns the change that resumes a stuck saga, with entries instead of its present
+// changeToResume returns the change that resumes a stuck saga, with entries instead of its present
 // entries. p is the saga's plan; nil: it is not known.
-func again(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
+func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
 	c := journal.Change{Status: unstuck(r).Status, Deadline: DefaultUndoBudget, Entries: make([]journal.Entry, len(entries))}
 	if p != nil {
 		c.Deadline = p.UndoBudget
@@ -297,7 +297,7 @@ func again(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
 func (p *Plan) resumedFor(r journal.Record, c journal.Change) time.Duration {
 	r.Entries = c.Entries
 	loaded, err := p.load(r, false)
-	if err != nil || loaded.committed() {
+	if err != nil || loaded.isCommitted() {
 		return p.UndoBudget
 	}
 	return p.Timeout
@@ -313,14 +313,14 @@ func (o *Operator) planOf(ctx context.Context, r journal.Record) (*Plan, error) 
 	stored, err := o.journal.ReadPlan(ctx, r.Name, r.Version)
 	switch {
 	case errors.Is(err, journal.ErrNotFound) || err == nil && stored.Hash != r.Plan:
-		return nil, noDefinition(r)
+		return nil, noDefinitionError(r)
 	case err != nil:
 		return nil, err
 	}
 	return ParsePlan(stored)
 }
 
-func noDefinition(r journal.Record) error {
+func noDefinitionError(r journal.Record) error {
 	return fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
 }
 
@@ -341,7 +341,7 @@ func (p *Plan) stepOf(r journal.Record, name string) (*Step, error) {
 	return s, nil
 }
 
-func wrong(r journal.Record, why string) error {
+func conflictError(r journal.Record, why string) error {
 	return fmt.Errorf("%w: saga %s is %s: %s", ErrConflict, r.ID, r.Status, why)
 }
 
@@ -355,8 +355,8 @@ func find(entries []journal.Entry, step string, undo bool) journal.Entry {
 	return journal.Entry{}
 }
 
-// forced returns entries with e instead of the entry for the same call.
-func forced(entries []journal.Entry, e journal.Entry) []journal.Entry {
+// replaceEntry returns entries with e instead of the entry for the same call.
+func replaceEntry(entries []journal.Entry, e journal.Entry) []journal.Entry {
 	all := make([]journal.Entry, 0, len(entries)+1)
 	for _, have := range entries {
 		if have.Step != e.Step || have.Undo != e.Undo {
@@ -376,10 +376,10 @@ func checkAudit(a journal.Audit) error {
 	return nil
 }
 
-// stale returns an error if r is not the saga as the actor saw it.
-func stale(a journal.Audit, r journal.Record) error {
+// checkRevision returns an error if r is not the saga as the actor saw it.
+func checkRevision(a journal.Audit, r journal.Record) error {
 	if a.Revision != 0 && a.Revision != r.Revision {
-		return wrong(r, fmt.Sprintf("it moved on from revision %d to %d", a.Revision, r.Revision))
+		return conflictError(r, fmt.Sprintf("it moved on from revision %d to %d", a.Revision, r.Revision))
 	}
 	return nil
 }

@@ -136,12 +136,12 @@ type PlanChanged struct {
 func (p *PlanChanged) Error() string { return p.Problem.Error() }
 func (p *PlanChanged) Unwrap() error { return p.Problem }
 
-// changed returns the difference between plan and the stored plan. It has the lines that differ.
+// planChangedError returns the difference between plan and the stored plan. It has the lines that differ.
 // If the order differs, it also has all common lines in the journal's order. The place of a step
 // is part of its identity.
-func changed(plan, stored journal.PlanRecord) error {
-	now, added := parted(plan.Lines, stored.Lines)
-	old, removed := parted(stored.Lines, plan.Lines)
+func planChangedError(plan, stored journal.PlanRecord) error {
+	now, added := partition(plan.Lines, stored.Lines)
+	old, removed := partition(stored.Lines, plan.Lines)
 	var b strings.Builder
 	for _, line := range removed {
 		b.WriteString("\n\t- " + line)
@@ -158,8 +158,8 @@ func changed(plan, stored journal.PlanRecord) error {
 	return fmt.Errorf("%w; give it a new version:%s", ErrPlanChanged, b.String())
 }
 
-// parted returns which of lines are among others, and which are not.
-func parted(lines, others []string) (shared, own []string) {
+// partition returns which of lines are among others, and which are not.
+func partition(lines, others []string) (shared, own []string) {
 	for _, line := range lines {
 		if slices.Contains(others, line) {
 			shared = append(shared, line)

@@ -142,14 +142,14 @@ func (l *line) parse(s *Step) (after []string, err error) {
 		*m.is = l.word(m.text)
 	}
 	if l.word("undo") {
-		undo, err := l.next().address()
+		undo, err := l.skipSpace().address()
 		if err != nil {
 			return nil, fmt.Errorf("undo of %s: %w", s.Name, err)
 		}
 		s.Undo = &undo
 	}
 	if l.word("after") {
-		for l.next(); ; {
+		for l.skipSpace(); ; {
 			name, err := l.name()
 			if err != nil {
 				return nil, fmt.Errorf("%s waits: %w", s.Name, err)
@@ -166,8 +166,8 @@ func (l *line) parse(s *Step) (after []string, err error) {
 	return after, nil
 }
 
-// next goes over the space before the next word.
-func (l *line) next() *line {
+// skipSpace goes over the space before the next word.
+func (l *line) skipSpace() *line {
 	l.cut(" ")
 	return l
 }

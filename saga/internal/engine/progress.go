@@ -49,11 +49,11 @@ type leg struct {
 	calls     *retry.Calls  // that its function made; nil: none yet
 }
 
-// completed reports whether the leg ended well.
-func (l *leg) completed() bool { return l.final && l.outcome == retry.Completed }
+// isCompleted reports whether the leg ended well.
+func (l *leg) isCompleted() bool { return l.final && l.outcome == retry.Completed }
 
-// harmless reports whether the leg ended without an effect.
-func (l *leg) harmless() bool {
+// isHarmless reports whether the leg ended without an effect.
+func (l *leg) isHarmless() bool {
 	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
 }
 
@@ -110,13 +110,13 @@ func (p *progress) doubt() {
 		// An owner writes the outcome of a step before it begins the next steps, and the pivot
 		// before it begins that.
 		if f, s := &p.forward[i], p.plan.Steps[i]; !f.final {
-			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.enabled(s) || f.known
+			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.isEnabled(s) || f.known
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
 		if u := &p.undo[i]; !u.final {
 			f := &p.forward[i]
-			u.maybe = p.status == journal.Compensating && f.known && !f.harmless()
+			u.maybe = p.status == journal.Compensating && f.known && !f.isHarmless()
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (p *progress) end(t task, v finding, now time.Time, wait time.Duration) {
 	}
 	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
 	l.maybe = v.outcome == retry.Unknown
-	l.final = p.finalFor(t, v)
+	l.final = p.isFinalAfter(t, v)
 	l.lost = l.lost || v.stop && !l.final
 	l.at, l.retryAt = now, time.Time{}
 	if !l.final {
@@ -190,8 +190,8 @@ func (p *progress) end(t task, v finding, now time.Time, wait time.Duration) {
 	v.answer.into(&l.entry)
 }
 
-// finalFor reports whether the task is not to be tried again after v.
-func (p *progress) finalFor(t task, v finding) bool {
+// isFinalAfter reports whether the task is not to be tried again after v.
+func (p *progress) isFinalAfter(t task, v finding) bool {
 	switch v.outcome {
 	case retry.Completed:
 		return true
@@ -222,10 +222,10 @@ func (p *progress) entry(t task) journal.Entry {
 	return e
 }
 
-// tellable reports whether entries can hold all of the owner's knowledge. They cannot hold a call
+// canTell reports whether entries can hold all of the owner's knowledge. They cannot hold a call
 // that is given up with an unknown outcome. They cannot hold the calls that the attempts of a
 // function made either.
-func (p *progress) tellable() bool {
+func (p *progress) canTell() bool {
 	for i := range p.plan.Steps {
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if l.final {
@@ -252,14 +252,14 @@ func (p *progress) tell(now time.Time) {
 	}
 }
 
-// committed reports whether the saga is past the point where it could be
+// isCommitted reports whether the saga is past the point where it could be
 // undone.
-func (p *progress) committed() bool {
+func (p *progress) isCommitted() bool {
 	if pivot := p.plan.pivot; pivot != nil {
-		return p.forward[pivot.Index].completed()
+		return p.forward[pivot.Index].isCompleted()
 	}
 	for _, s := range p.plan.Steps {
-		if s.canFail() && !p.forward[s.Index].completed() {
+		if s.canFail() && !p.forward[s.Index].isCompleted() {
 			return false
 		}
 	}
@@ -291,7 +291,7 @@ func (p *progress) fail(now time.Time) []journal.Entry {
 	return entries
 }
 
-// facts returns the input and outputs that the nodes need. legible has checked the values of
+// facts returns the input and outputs that the nodes need. checkValues has checked the values of
 // other processes before.
 func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
 	f := &Facts{Outputs: make([]any, len(p.plan.Steps))}
@@ -314,7 +314,7 @@ func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
 // decode adds the output of step i to f, if there is one.
 func (p *progress) decode(f *Facts, i int) (err error) {
 	l, s := &p.forward[i], p.plan.Steps[i]
-	if f.Outputs[i] != nil || !l.completed() || l.result == nil {
+	if f.Outputs[i] != nil || !l.isCompleted() || l.result == nil {
 		return nil
 	}
 	if f.Outputs[i], err = s.Output.Decode(l.result); err != nil {
@@ -323,9 +323,9 @@ func (p *progress) decode(f *Facts, i int) (err error) {
 	return nil
 }
 
-// legible returns an error if this process cannot read every member of a stored value that it
+// checkValues returns an error if this process cannot read every member of a stored value that it
 // still needs in the saga's direction. Then no further call is made.
-func (p *progress) legible(input []byte, now time.Time) error {
+func (p *progress) checkValues(input []byte, now time.Time) error {
 	fromInput, outputs := p.reads(now)
 	if fromInput {
 		if err := p.plan.Input.Check(input); err != nil {
@@ -334,7 +334,7 @@ func (p *progress) legible(input []byte, now time.Time) error {
 	}
 	for i, s := range p.plan.Steps {
 		l := &p.forward[i]
-		if !outputs[i] || !l.completed() || l.result == nil {
+		if !outputs[i] || !l.isCompleted() || l.result == nil {
 			continue
 		}
 		if err := s.Output.Check(l.result); err != nil {

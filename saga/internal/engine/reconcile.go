@@ -27,7 +27,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 	soon := false
 	for e.pauseOrAsked(ctx, soon) {
 		l := e.current()
-		if !l.valid() || l.late() {
+		if !l.isValid() || l.isLate() {
 			soon = true // what was asked for is still to be done
 			continue
 		}
@@ -176,7 +176,7 @@ func (e *Engine) seek(id journal.ID) {
 func (e *Engine) findStarted(ctx context.Context) {
 	for e.pauseOrSeek(ctx) {
 		l := e.current()
-		if !l.valid() || l.late() {
+		if !l.isValid() || l.isLate() {
 			continue
 		}
 		for _, id := range e.soughtNow() {

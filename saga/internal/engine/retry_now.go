@@ -13,7 +13,7 @@ func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 	by.Verb = journal.VerbRetryNow
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
 		if !r.Status.Active() {
-			return journal.Change{}, wrong(r, "only a running or compensating saga waits by itself")
+			return journal.Change{}, conflictError(r, "only a running or compensating saga waits by itself")
 		}
 		c := journal.Change{Wake: true}
 		for _, entry := range r.Entries {
@@ -23,7 +23,7 @@ func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 			}
 		}
 		if len(c.Entries) == 0 && !r.WakeAt.After(r.Now) {
-			return journal.Change{}, wrong(r, "no call of it waits")
+			return journal.Change{}, conflictError(r, "no call of it waits")
 		}
 		return c, nil
 	})

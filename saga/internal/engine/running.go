@@ -41,7 +41,7 @@ type running struct {
 func (r *running) enter(id callID) (c *runningCall, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.waited(id); c != nil {
+	if c := r.findLocked(id); c != nil {
 		return c, false
 	}
 	c = new(runningCall)
@@ -49,9 +49,9 @@ func (r *running) enter(id callID) (c *runningCall, mine bool) {
 	return c, true
 }
 
-// waited returns the running call with that ID, with a channel to wait for its end; nil if
+// findLocked returns the running call with that ID, with a channel to wait for its end; nil if
 // there is none. The caller holds r.mu.
-func (r *running) waited(id callID) *runningCall {
+func (r *running) findLocked(id callID) *runningCall {
 	c := r.calls[id]
 	if c != nil && c.ended == nil {
 		c.ended = make(chan struct{})
@@ -59,11 +59,11 @@ func (r *running) waited(id callID) *runningCall {
 	return c
 }
 
-// of returns the running call with that ID; nil if there is none.
-func (r *running) of(id callID) *runningCall {
+// find returns the running call with that ID; nil if there is none.
+func (r *running) find(id callID) *runningCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waited(id)
+	return r.findLocked(id)
 }
 
 // leave records the outcome of the call. The caller must not change v afterwards.
@@ -142,7 +142,7 @@ func (x *execution) outlast() error {
 		return nil
 	}
 	for _, s := range x.plan.Steps {
-		c := x.engine.running.of(x.callID(task{s, false}))
+		c := x.engine.running.find(x.callID(task{s, false}))
 		if c == nil || !s.leavesNothing() {
 			continue
 		}
@@ -187,19 +187,19 @@ func (x *execution) readAgain() error {
 	return nil
 }
 
-// outwait returns when no execution in another process can begin a further call of a saga that a
+// waitOutOwner returns when no execution in another process can begin a further call of a saga that a
 // verb took. was is the saga before the verb, and now is the saga after it. RetryNow does not
 // take the saga from its owner.
-func outwait(ctx context.Context, was, now journal.Record) error {
+func waitOutOwner(ctx context.Context, was, now journal.Record) error {
 	if !was.Status.Active() || was.Engine.IsZero() || was.Fence == now.Fence || pause(ctx, ownedFor) {
 		return nil
 	}
 	return Ended(ctx)
 }
 
-// changed is outwait for a verb of this engine, which evicts an execution of its own, and
+// evictOwner is waitOutOwner for a verb of this engine, which evicts an execution of its own, and
 // takes the saga over if it can.
-func (e *Engine) changed(ctx context.Context, was, now journal.Record) error {
+func (e *Engine) evictOwner(ctx context.Context, was, now journal.Record) error {
 	e.look()
 	x := e.executing(was.ID)
 	if x != nil && x.owner.Fence < now.Fence {
@@ -210,5 +210,5 @@ func (e *Engine) changed(ctx context.Context, was, now journal.Record) error {
 	case x.owner.Fence == was.Fence, was.Engine == e.current().id: // it is evicted, by this or by the next one
 		return nil
 	}
-	return outwait(ctx, was, now)
+	return waitOutOwner(ctx, was, now)
 }

@@ -37,7 +37,7 @@ func (x *execution) settle(d decision) error {
 		p.tell(now)
 		w.WakeAt = d.wake
 	}
-	w.Entries = x.unwritten(w.Entries)
+	w.Entries = x.appendDirty(w.Entries)
 	if p.renewed && d.status != journal.Completed { // a completed saga needs no deadline
 		w.DeadlineAt, x.deadline = p.deadline, p.deadline
 	}
@@ -52,7 +52,7 @@ func (x *execution) settle(d decision) error {
 		p.forward[x.plan.pivot.Index].opened = true
 	}
 	if d.status != 0 {
-		x.moved(from, w)
+		x.reportMove(from, w)
 	}
 	if sleeps {
 		x.engine.wakes.add(time.Now().Add(d.wake.Sub(x.now())))
@@ -70,32 +70,32 @@ var errAsleep = errors.New("saga: asleep")
 // writes.
 func (x *execution) maySleep(d decision) bool {
 	return d.status == 0 && x.progress.running == 0 && len(d.start) == 0 &&
-		!d.wake.IsZero() && d.wake.Sub(x.now()) > x.lease.length && !x.closing() && x.progress.tellable()
+		!d.wake.IsZero() && d.wake.Sub(x.now()) > x.lease.length && !x.isClosing() && x.progress.canTell()
 }
 
 // opensPivot reports whether the decision begins the pivot, and the journal does not say
 // so yet. A process that is being closed begins nothing, and nor does one that cannot
 // read what it needs.
 func (x *execution) opensPivot(d decision) bool {
-	if d.status != 0 || x.closing() || !x.lease.valid() || x.lease.late() {
+	if d.status != 0 || x.isClosing() || !x.lease.isValid() || x.lease.isLate() {
 		return false
 	}
 	for _, t := range d.start {
-		if x.unopened(t) {
-			return x.legible() == nil
+		if x.needsOpening(t) {
+			return x.checkReadable() == nil
 		}
 	}
 	return false
 }
 
-// unopened reports whether t is the call of the pivot, and the journal does not say that
+// needsOpening reports whether t is the call of the pivot, and the journal does not say that
 // it begins.
-func (x *execution) unopened(t task) bool {
+func (x *execution) needsOpening(t task) bool {
 	return t.step == x.plan.pivot && !t.undo && !x.progress.leg(t).opened
 }
 
-// unwritten appends the entries of the dirty legs, in the order of the plan.
-func (x *execution) unwritten(entries []journal.Entry) []journal.Entry {
+// appendDirty appends the entries of the dirty legs, in the order of the plan.
+func (x *execution) appendDirty(entries []journal.Entry) []journal.Entry {
 	for _, s := range x.plan.Steps {
 		for _, t := range [...]task{{s, false}, {s, true}} {
 			if x.progress.leg(t).dirty {
@@ -132,8 +132,8 @@ func (x *execution) append(w journal.Write) error {
 	}
 }
 
-// moved remembers the saga's new status, and reports it.
-func (x *execution) moved(from journal.Status, w journal.Write) {
+// reportMove remembers the saga's new status, and reports it.
+func (x *execution) reportMove(from journal.Status, w journal.Write) {
 	now := x.now()
 	failure := w.StuckOn
 	if w.Cause != nil {
@@ -199,7 +199,7 @@ func (x *execution) quarantine(reason journal.Reason, cause error) error {
 	if err := x.append(w); err != nil {
 		return err
 	}
-	x.moved(from, w)
+	x.reportMove(from, w)
 	return nil
 }
 

@@ -27,7 +27,7 @@ type started struct {
 // alone take an eighth more time.
 func (e *Engine) start(ctx context.Context, req journal.StartRequest, toTheEnd bool) (journal.Record, *execution, error) {
 	l := e.current()
-	if !l.valid() && !e.isClosing() {
+	if !l.isValid() && !e.isClosing() {
 		return e.find(ctx, req)
 	}
 	req.Engine = l.id
@@ -37,7 +37,7 @@ func (e *Engine) start(ctx context.Context, req journal.StartRequest, toTheEnd b
 		defer close(over)
 		e.storeAndCarry(ctx, l, &req, stored)
 	}) {
-		return journal.Record{}, nil, notStarted(ErrClosed)
+		return journal.Record{}, nil, notStartedError(ErrClosed)
 	}
 	if toTheEnd {
 		select {
@@ -125,14 +125,14 @@ func (e *Engine) store(ctx context.Context, l *lease, req *journal.StartRequest,
 		s.err = fmt.Errorf("saga: start: %w", err)
 		return false
 	case err != nil:
-		s.err = notStarted(err)
+		s.err = notStartedError(err)
 		return false
 	case created: // maybe by a call beside this one, with another input
 		e.mu.Lock()
 		s.execution, own = e.enlist(l, &s.record, startedHere, asked)
 		e.mu.Unlock()
 	}
-	s.err = same(&s.record, req)
+	s.err = checkSameRequest(&s.record, req)
 	return own
 }
 

@@ -28,7 +28,7 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 	}
 	defer leave()
 	for failures := 0; ctx.Err() == nil; {
-		end := time.Now().Add(e.jittered(e.cfg.SweepInterval))
+		end := time.Now().Add(e.jitter(e.cfg.SweepInterval))
 		err := e.sweepRound(ctx)
 		if ctx.Err() != nil {
 			return // what ctx interrupted is not a failure
@@ -39,7 +39,7 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 			continue
 		}
 		e.tell(journal.Event{Kind: journal.EventSweepError, Engine: e.current().id, Err: err})
-		pause(ctx, e.jittered(min(sweepRetry<<failures, e.cfg.SweepInterval)))
+		pause(ctx, e.jitter(min(sweepRetry<<failures, e.cfg.SweepInterval)))
 		failures = min(failures+1, 16)
 	}
 }
@@ -85,8 +85,8 @@ func (e *Engine) sweepBatch(ctx context.Context) (int, error) {
 	return e.journal.Sweep(ctx, e.cfg.SweepBatch)
 }
 
-// jittered is d give or take a quarter, so that processes which started together do not stay
+// jitter is d give or take a quarter, so that processes which started together do not stay
 // together.
-func (e *Engine) jittered(d time.Duration) time.Duration {
+func (e *Engine) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(float64(d/2)*min(max(e.cfg.Rand(), 0), 1))
 }

@@ -29,8 +29,8 @@ func (e *Engine) Trace(ctx context.Context) string {
 	return trace
 }
 
-// traced lets the tracer begin, once. Only the execution's goroutine uses its ctx by now.
-func (x *execution) traced() {
+// beginTrace lets the tracer begin, once. Only the execution's goroutine uses its ctx by now.
+func (x *execution) beginTrace() {
 	if t := x.engine.cfg.Tracer; t != nil && !x.traces {
 		x.traces, x.ctx = true, t.RunStarted(x.ctx, journal.RunEvent{
 			ID: x.owner.ID, Name: x.plan.Name, Fence: x.owner.Fence, Trace: x.record.Trace,
@@ -38,8 +38,8 @@ func (x *execution) traced() {
 	}
 }
 
-// untraced lets the tracer end.
-func (x *execution) untraced() {
+// endTrace lets the tracer end.
+func (x *execution) endTrace() {
 	if x.traces {
 		x.engine.cfg.Tracer.RunEnded(x.ctx)
 	}

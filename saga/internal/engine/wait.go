@@ -34,19 +34,19 @@ func (e *Engine) find(ctx context.Context, req journal.StartRequest) (journal.Re
 	r, err := e.journal.Read(ctx, req.ID)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return journal.Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w", journal.ErrLeaseLost))
+		return journal.Record{}, nil, notStartedError(fmt.Errorf("the engine has no lease now: %w", journal.ErrLeaseLost))
 	case err != nil:
-		return journal.Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w: %w", journal.ErrLeaseLost, err))
+		return journal.Record{}, nil, notStartedError(fmt.Errorf("the engine has no lease now: %w: %w", journal.ErrLeaseLost, err))
 	}
-	return r, e.executing(r.ID), same(&r, &req)
+	return r, e.executing(r.ID), checkSameRequest(&r, &req)
 }
 
-func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
+func notStartedError(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
 
-// same returns errKeyReused unless r is what req asks for. Another version of the saga is the
+// checkSameRequest returns errKeyReused unless r is what req asks for. Another version of the saga is the
 // same saga. If the hash cannot be read it returns the reason: a codec's key may be missing in
 // this process.
-func same(r *journal.Record, req *journal.StartRequest) error {
+func checkSameRequest(r *journal.Record, req *journal.StartRequest) error {
 	unread := r.InputHash == [32]byte{} || !errors.Is(r.Corrupt, journal.ErrNewer)
 	if r.InputHash != req.InputHash && r.Corrupt != nil && unread {
 		return r.Corrupt
@@ -68,7 +68,7 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 			case <-x.gone:
 			case <-x.lease.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
-				return r, false, detached(Ended(ctx))
+				return r, false, detachedError(Ended(ctx))
 			}
 			if x.isOver() && x.err == nil {
 				return x.final, true, nil
@@ -86,7 +86,7 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 // process. It listens before it reads, so that no execution comes and goes unheard in between.
 func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.Duration, failures *int) (journal.Record, error) {
 	b := e.listen(r.ID)
-	defer e.unlisten(r.ID, b)
+	defer e.stopListening(r.ID, b)
 	seen, err := e.journal.Read(ctx, r.ID)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
@@ -94,7 +94,7 @@ func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.
 	case err == nil:
 		r, *failures = seen, 0
 	case *failures == 2:
-		return r, detached(err)
+		return r, detachedError(err)
 	default:
 		*failures++
 	}
@@ -110,7 +110,7 @@ func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.
 		pause, *next = min(asleep, sleepPolls*e.cfg.Poll), shortPause(e.cfg.Poll)
 	}
 	if !e.pauseFor(ctx, b, pause) {
-		return r, detached(Ended(ctx))
+		return r, detachedError(Ended(ctx))
 	}
 	return r, nil
 }
@@ -140,7 +140,7 @@ func (e *Engine) mayWait(r journal.Record) error {
 	}
 	select {
 	case <-e.closing:
-		return detached(ErrClosed)
+		return detachedError(ErrClosed)
 	default:
 		return nil
 	}
@@ -156,4 +156,4 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-func detached(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }
+func detachedError(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }
