@@ -21,7 +21,7 @@ func TestImports(t *testing.T) {
 		"saga/journal":    nil,
 		"saga/memjournal": {module + "saga/memjournal"},
 		"saga":            {module + "saga", module + "saga/internal/engine", module + "sdk"},
-		"saga/pgjournal":  {module + "saga", module + "saga/internal/engine", module + "sdk", module + "saga/pgjournal", module + "internal/pgkit", "github.com/jackc/", "golang.org/x/"},
+		"saga/pgjournal":  {module + "saga", module + "saga/internal/engine", module + "sdk", module + "saga/pgjournal", module + "internal/pgkit", module + "internal/pgkit/component", "github.com/jackc/", "golang.org/x/"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
 			module+path).Output()
