@@ -55,7 +55,8 @@ func (c checkout) pay(ctx context.Context, in Request) (Receipt, error) {
 	if err := pgstore.Queue(ctx, "insert into payment values ($1, $2, $3)", id, in.Account, in.Cents); err != nil {
 		return Receipt{}, err
 	}
-	_, err = c.jobs.InsertTx(ctx, pgstore.Tx(ctx), Message{Key: id, Topic: c.topic, Account: in.Account, Payload: payload}, nil)
+	message := Message{Key: id, Topic: c.topic, Account: in.Account, Payload: payload}
+	_, err = c.jobs.InsertTx(ctx, pgstore.Tx(ctx), message, nil)
 	return Receipt{ID: id}, err
 }
 
