@@ -44,11 +44,6 @@ func DistributedText(files fs.FS, file string) (string, error) {
 	return fillColumns(files, dir, distributedLine.ReplaceAllString(plainWhole.ReplaceAllString(string(text), ""), ""))
 }
 
-// LoadDistributedQueries is [LoadQueries] for tables that are distributed; see [DistributedText].
-func LoadDistributedQueries(files fs.FS, schema string, groups ...map[string]*Query) error {
-	return loadQueries(LoadDistributedQuery, files, schema, groups)
-}
-
 // distributedSettings are the settings that a statement for distributed tables needs. A worker
 // hears of a setting only by SET LOCAL, and in a transaction block. So the argument lock_timeout
 // of a statement becomes a statement in front of it.

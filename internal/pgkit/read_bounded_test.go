@@ -3,6 +3,7 @@ package pgkit_test
 import (
 	"context"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -93,7 +94,7 @@ func readBounded[T any](ctx context.Context, pool *pgxpool.Pool, limit time.Dura
 // read returns a statement without arguments.
 func read(tb testing.TB, sql string) pgkit.Statement {
 	tb.Helper()
-	q, err := pgkit.ParseQuery("a test", sql, "")
+	q, err := pgkit.LoadQuery(fstest.MapFS{"read.sql": {Data: []byte(sql)}}, "read.sql", "")
 	require.NoError(tb, err)
 	return q.Bind(nil)
 }

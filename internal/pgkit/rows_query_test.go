@@ -3,6 +3,7 @@ package pgkit_test
 import (
 	"fmt"
 	"testing"
+	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestRowsQuery(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	exec(t, pool, "create table t (id int primary key, value int, sent text)")
-	one, err := pgkit.ParseDistributedQuery("insert", insertT, "")
+	one, err := pgkit.LoadDistributedQuery(fstest.MapFS{"insert.sql": {Data: []byte(insertT)}}, "insert.sql", "")
 	require.NoError(t, err)
 	many, err := one.Rows()
 	require.NoError(t, err)
@@ -45,7 +46,7 @@ func TestRowsQuery(t *testing.T) {
 
 	require.ErrorIs(t, many.Bind([]pgx.NamedArgs{{"id": 1, "value": 1, "lock_timeout": "1"}, {"id": 2}}).Err(), pgkit.ErrStatement)
 	for _, other := range []string{"insert into t select @id", "insert into t values (@id)", "select 1"} {
-		q, err := pgkit.ParseDistributedQuery("other", other, "")
+		q, err := pgkit.LoadDistributedQuery(fstest.MapFS{"other.sql": {Data: []byte(other)}}, "other.sql", "")
 		require.NoError(t, err)
 		_, err = q.Rows()
 		require.ErrorIs(t, err, pgkit.ErrStatement, other)

@@ -52,15 +52,15 @@ type Query struct {
 //
 // It returns an error wrapping [ErrSchemaName], or the error of reading the file.
 func LoadQuery(files fs.FS, file, schema string) (Query, error) {
-	text, err := ReadStatement(files, file)
+	text, err := readStatement(files, file)
 	if err != nil {
 		return Query{}, err
 	}
-	return ParseQuery(file, text, schema)
+	return parse(Query{name: file}, plainLine.ReplaceAllString(text, "$1"), schema)
 }
 
-// ReadStatement returns the text of a statement with its lists of columns; see [LoadQuery].
-func ReadStatement(files fs.FS, file string) (string, error) {
+// readStatement returns the text of a statement with its lists of columns.
+func readStatement(files fs.FS, file string) (string, error) {
 	text, err := fs.ReadFile(files, file)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrStatement, err)
@@ -93,11 +93,6 @@ func fillColumns(files fs.FS, dir, text string) (string, error) {
 	return filled, failed
 }
 
-// ParseQuery is [LoadQuery] for the text of a statement. Errors show its name.
-func ParseQuery(name, text, schema string) (Query, error) {
-	return parse(Query{name: name}, plainLine.ReplaceAllString(text, "$1"), schema)
-}
-
 // LoadDistributedQuery is [LoadQuery] for tables that are distributed over several servers; see
 // [DistributedText].
 func LoadDistributedQuery(files fs.FS, file, schema string) (Query, error) {
@@ -105,12 +100,7 @@ func LoadDistributedQuery(files fs.FS, file, schema string) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	return ParseDistributedQuery(file, text, schema)
-}
-
-// ParseDistributedQuery is [LoadDistributedQuery] for a text that [DistributedText] returned.
-func ParseDistributedQuery(name, text, schema string) (Query, error) {
-	return parse(Query{name: name, distributed: true}, text, schema)
+	return parse(Query{name: file, distributed: true}, text, schema)
 }
 
 func parse(q Query, text, schema string) (Query, error) {
@@ -137,6 +127,12 @@ func (q Query) HasArgument(name string) bool { return slices.Contains(q.names, n
 
 // SQL returns the statement with numbered arguments, as it is sent.
 func (q Query) SQL() string { return q.sql }
+
+// Replace returns the query with r applied to its text, as it is sent. Its arguments stay as they are.
+func (q Query) Replace(r *strings.Replacer) Query {
+	q.sql = r.Replace(q.sql)
+	return q
+}
 
 // Bind returns the statement with values for its arguments. A name that is
 // missing or unknown is an error wrapping [ErrStatement] when the statement is
@@ -321,24 +317,6 @@ func LoadStatements(files fs.FS, schema string, distributed bool, into any) erro
 // fileName returns claim_many for ClaimMany.
 func fileName(field string) string {
 	return strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2"))
-}
-
-// LoadQueries loads the files query/NAME.sql into the queries of these names, as [LoadQuery] does.
-func LoadQueries(files fs.FS, schema string, groups ...map[string]*Query) error {
-	return loadQueries(LoadQuery, files, schema, groups)
-}
-
-func loadQueries(load func(files fs.FS, file, schema string) (Query, error), files fs.FS, schema string, groups []map[string]*Query) error {
-	for _, group := range groups {
-		for name, into := range group {
-			query, err := load(files, "query/"+name+".sql", schema)
-			if err != nil {
-				return err
-			}
-			*into = query
-		}
-	}
-	return nil
 }
 
 // BySchema keeps the result of Load for each schema that it was asked for. It is safe

@@ -102,7 +102,7 @@ func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
 // write finds that out.
 func (j *Journal) compact(ctx context.Context, w owned) error {
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
-		log, err := pgkit.One(ctx, j.db.Pool, j.query.entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
+		log, err := pgkit.One(ctx, j.db.Pool, j.query.Entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
@@ -113,7 +113,7 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 		if err != nil {
 			short = log // the damaged log stays for a person to read; the write gets room after it
 		}
-		_, ok, err := pgkit.Row(ctx, j.db.Writer, j.query.compact.Bind(pgx.NamedArgs{
+		_, ok, err := pgkit.Row(ctx, j.db.Writer, j.query.Compact.Bind(pgx.NamedArgs{
 			"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "needed": len(w.log),
 			"lock_timeout": j.db.LockTimeout,
 		}), pgx.RowTo[bool])

@@ -26,7 +26,7 @@ func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest,
 	}
 	var all []ranked
 	for _, plan := range req.Plans {
-		st := j.query.claimable.Bind(pgx.NamedArgs{
+		st := j.query.Claimable.Bind(pgx.NamedArgs{
 			"engine": uuid(req.Engine), "plan": plan[:], "deferred": slices.Contains(req.Deferred, plan),
 			"limit": int64(min(req.PerPlan, req.Limit)), "backoff": req.Backoff, "passed": passed,
 		})
@@ -58,7 +58,7 @@ func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []
 	return pgkit.RetryConflict(ctx, func() (claimed []stored, err error) {
 		batch := new(pgx.Batch)
 		for i, id := range ids {
-			st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
+			st := j.query.Claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
 			if err := st.Err(); err != nil {
 				return nil, err
 			}
@@ -77,7 +77,7 @@ func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []
 
 // enroll gives an engine of distributed tables its first lease.
 func (j *Journal) enroll(ctx context.Context, engine journal.EngineID, lease time.Duration) (bool, error) {
-	st := j.query.enroll.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	st := j.query.Enroll.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
 	_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 	return ok, err
 }
@@ -85,16 +85,16 @@ func (j *Journal) enroll(ctx context.Context, engine journal.EngineID, lease tim
 // sweepLeases is sweep_engines.sql for distributed tables. It asks which engines own sagas before
 // it changes the leases, which are on every node.
 func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
-	owners, err := pgkit.All(ctx, j.db.Pool, j.query.owners.Bind(nil), pgx.RowTo[pgtype.UUID])
+	owners, err := pgkit.All(ctx, j.db.Pool, j.query.Owners.Bind(nil), pgx.RowTo[pgtype.UUID])
 	if err != nil {
 		return 0, err
 	}
 	if owners == nil {
 		owners = []pgtype.UUID{}
 	}
-	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
+	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
 	if err != nil || len(owners) == 0 {
 		return n, err
 	}
-	return pgkit.Exec(ctx, j.db.Writer, j.query.endLeases.Bind(pgx.NamedArgs{"owners": owners}))
+	return pgkit.Exec(ctx, j.db.Writer, j.query.EndLeases.Bind(pgx.NamedArgs{"owners": owners}))
 }

@@ -21,7 +21,7 @@ func (j *Journal) Plan(ctx context.Context, plan journal.PlanRecord) (journal.Pl
 	if lines == nil {
 		lines = []string{}
 	}
-	st := j.query.plan.Bind(pgx.NamedArgs{"name": plan.Name, "version": int32(plan.Version), "hash": plan.Hash[:], "lines": lines}) //nolint:gosec // checked above
+	st := j.query.Plan.Bind(pgx.NamedArgs{"name": plan.Name, "version": int32(plan.Version), "hash": plan.Hash[:], "lines": lines}) //nolint:gosec // checked above
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 		return ok, err
@@ -43,7 +43,7 @@ func (j *Journal) ReadPlan(ctx context.Context, name string, version int) (journ
 }
 
 func (j *Journal) readPlan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
-	st := j.query.readPlan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
+	st := j.query.ReadPlan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
 	return pgkit.One(ctx, j.db.Pool, st, scanPlan)
 }
 
@@ -64,7 +64,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 	if engine.IsZero() || lease < time.Microsecond || lease > longest {
 		return fmt.Errorf("%w: engine %v, lease %v", ErrArgument, engine, lease)
 	}
-	st := j.query.heartbeat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	st := j.query.Heartbeat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
 	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 		if err == nil && !ok && j.cfg.Distributed {
@@ -80,7 +80,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 
 // Leave implements [journal.Journal], in one statement.
 func (j *Journal) Leave(ctx context.Context, engine journal.EngineID) error {
-	st := j.query.leave.Bind(pgx.NamedArgs{"engine": uuid(engine)})
+	st := j.query.Leave.Bind(pgx.NamedArgs{"engine": uuid(engine)})
 	_, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.db.Writer, st) })
 	return wrap("leave", err)
 }

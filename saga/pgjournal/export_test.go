@@ -5,9 +5,12 @@ import "github.com/fanonce/fanonce/internal/pgkit"
 // Forms returns the forms of start.sql and append.sql, and flush.sql.
 func Forms() (map[string]pgkit.Query, error) {
 	q, err := loadQueries("")
+	if err != nil {
+		return nil, err
+	}
 	return map[string]pgkit.Query{
-		"start": q.start.one, "start_many": q.start.many, "start_tx": q.startTx,
-		"append": q.append.one, "append_many": q.append.many, "finish": q.finish.one, "finish_many": q.finish.many,
-		"flush": q.flush,
-	}, err
+		"start": q.Start, "start_many": q.StartMany, "start_tx": q.StartTx,
+		"append": q.Append, "append_many": q.AppendMany, "finish": q.Finish, "finish_many": q.FinishMany,
+		"flush": q.Flush,
+	}, nil
 }

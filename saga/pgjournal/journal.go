@@ -107,7 +107,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	db, err := journalTables.Database(pool, cfg.common(), query.flush)
+	db, err := journalTables.Database(pool, cfg.common(), query.Flush)
 	if err != nil {
 		return nil, err
 	}

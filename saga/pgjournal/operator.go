@@ -26,7 +26,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	statuses, final := statusesOf(req.Statuses)
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
-	st := j.query.list.Bind(pgx.NamedArgs{
+	st := j.query.List.Bind(pgx.NamedArgs{
 		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "deferred": req.Deferred,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
@@ -93,7 +93,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	}
 	got, err := pgkit.RetryConflict(ctx, func() (changed, error) {
 		limit := pgkit.StatementLimit(ctx, j.cfg.LockTimeout+changeTime)
-		settings := j.query.changeSettings.Bind(pgx.NamedArgs{"statement_timeout": pgkit.Milliseconds(limit)})
+		settings := j.query.ChangeSettings.Bind(pgx.NamedArgs{"statement_timeout": pgkit.Milliseconds(limit)})
 		found, err := pgkit.RowsUnder(ctx, j.db.Writer, settings, st, j.sealer.scanStored)
 		if err != nil || len(found) == 0 {
 			return changed{}, pgkit.TooSlow(err, limit)
@@ -137,13 +137,13 @@ func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
 		"lock_timeout": j.db.LockTimeout,
 	}
 	if c.Wake {
-		return j.query.wake.Bind(args), nil
+		return j.query.Wake.Bind(args), nil
 	}
 	if large == nil {
 		large = [][]byte{}
 	}
 	args["large"], args["status"], args["cancel"], args["deadline"], args["keep"] = large, int16(c.Status), c.Cancel, c.Deadline, c.Keep
-	return j.query.change.Bind(args), nil
+	return j.query.Change.Bind(args), nil
 }
 
 // AuditLog implements [journal.OperatorJournal].
@@ -153,7 +153,7 @@ func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]jou
 	}
 	of := uuid(id)
 	of.Valid = id != journal.ID{}
-	st := j.query.auditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
+	st := j.query.AuditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
 	log, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanAuditEntry)
 	return log, wrap("audit log", err)
 }

@@ -9,21 +9,23 @@ import (
 //go:embed query/*.sql query/columns/*.sql query/distributed/*.sql
 var queryFiles embed.FS
 
-// queries are the files of query/, ready for one schema.
+// queries are the statements of a journal for one schema. The field ReadPlan has the statement of
+// query/read_plan.sql: [pgkit.LoadStatements] finds the file of a field by its name.
 type queries struct {
-	plan, readPlan                    pgkit.Query
-	heartbeat, leave                  pgkit.Query
-	start, append, finish             form
-	startTx, started                  pgkit.Query
-	appendResults, compact, deferSaga pgkit.Query
-	flush                             pgkit.Query
-	read, confirm, results, entries   pgkit.Query
-	byIndex, claimable, claim         pgkit.Query
-	list, stats                       pgkit.Query
-	change, wake, changeSettings      pgkit.Query
-	auditLog, pruneAudit              pgkit.Query
-	sweep, sweepEngines               pgkit.Query
-	enroll, owners, endLeases         pgkit.Query // for distributed tables alone
+	// for engines
+	Plan, ReadPlan, Heartbeat, Leave, ByIndex, Claimable, Claim pgkit.Query
+
+	// for the writes and reads of a saga
+	Start, StartMany, StartTx, Started, Append, AppendMany, AppendResults, Finish, FinishMany pgkit.Query
+	Compact, Defer, Flush, Read, Confirm, Results, Entries                                    pgkit.Query
+
+	// for operators, and the upkeep
+	List, Stats, Change, Wake, ChangeSettings, AuditLog, PruneAudit, Sweep, SweepEngines pgkit.Query
+
+	// for distributed tables
+	Enroll, Owners, EndLeases pgkit.Query `sql:"distributed"`
+
+	startForm, appendForm, finishForm form
 }
 
 var (
@@ -33,20 +35,29 @@ var (
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	return q, pgkit.LoadQueries(queryFiles, schema, q.files())
+	if err := pgkit.LoadStatements(queryFiles, schema, false, q); err != nil {
+		return nil, err
+	}
+	q.makeForms()
+	return q, nil
 }
 
 func loadDistributedQueries(schema string) (*queries, error) {
 	q := new(queries)
-	err := pgkit.LoadDistributedQueries(queryFiles, schema, q.files(), map[string]*pgkit.Query{
-		"enroll":     &q.enroll,
-		"owners":     &q.owners,
-		"end_leases": &q.endLeases,
-	})
-	if err == nil {
-		q.start.rows, err = q.start.one.Rows()
+	if err := pgkit.LoadStatements(queryFiles, schema, true, q); err != nil {
+		return nil, err
 	}
+	q.makeForms()
+	var err error
+	q.startForm.rows, err = q.Start.Rows()
 	return q, err
+}
+
+// makeForms joins the statements for a lone row with those for several rows.
+func (q *queries) makeForms() {
+	q.startForm = form{one: q.Start, many: q.StartMany}
+	q.appendForm = form{one: q.Append, many: q.AppendMany}
+	q.finishForm = form{one: q.Finish, many: q.FinishMany}
 }
 
 // queries returns the statements that the tables need.
@@ -55,42 +66,4 @@ func (c Config) queries() (*queries, error) {
 		return distributedBySchema.For(c.Schema)
 	}
 	return queriesBySchema.For(c.Schema)
-}
-
-// files are the statements that are one file each.
-func (q *queries) files() map[string]*pgkit.Query {
-	return map[string]*pgkit.Query{
-		"start":           &q.start.one,
-		"start_many":      &q.start.many,
-		"start_tx":        &q.startTx,
-		"append":          &q.append.one,
-		"append_many":     &q.append.many,
-		"finish":          &q.finish.one,
-		"finish_many":     &q.finish.many,
-		"plan":            &q.plan,
-		"read_plan":       &q.readPlan,
-		"heartbeat":       &q.heartbeat,
-		"leave":           &q.leave,
-		"started":         &q.started,
-		"append_results":  &q.appendResults,
-		"compact":         &q.compact,
-		"defer":           &q.deferSaga,
-		"flush":           &q.flush,
-		"read":            &q.read,
-		"confirm":         &q.confirm,
-		"results":         &q.results,
-		"entries":         &q.entries,
-		"by_index":        &q.byIndex,
-		"claimable":       &q.claimable,
-		"claim":           &q.claim,
-		"list":            &q.list,
-		"stats":           &q.stats,
-		"change":          &q.change,
-		"change_settings": &q.changeSettings,
-		"wake":            &q.wake,
-		"audit_log":       &q.auditLog,
-		"prune_audit":     &q.pruneAudit,
-		"sweep":           &q.sweep,
-		"sweep_engines":   &q.sweepEngines,
-	}
 }

@@ -23,7 +23,7 @@ func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 
 // look reads the saga, and confirms it if the caller is to rely on its present state.
 func (j *Journal) look(ctx context.Context, id journal.ID, relied func(journal.Record) bool) (journal.Record, error) {
-	f, err := pgkit.One(ctx, j.db.Pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
+	f, err := pgkit.One(ctx, j.db.Pool, j.query.Read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
 	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
 		f.stored, err = j.confirm(ctx, id)
 	}
@@ -50,7 +50,7 @@ func (j *Journal) mustConfirm(synchronous bool) bool {
 // confirm writes before it trusts the record that it reads.
 func (j *Journal) confirm(ctx context.Context, id journal.ID) (stored, error) {
 	return pgkit.RetryConflict(ctx, func() (stored, error) {
-		st := j.query.confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.db.LockTimeout})
+		st := j.query.Confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.db.LockTimeout})
 		f, ok, err := pgkit.Row(ctx, j.db.Writer, st, j.sealer.scanFound)
 		if err == nil && !ok {
 			err = pgx.ErrNoRows
@@ -97,7 +97,7 @@ func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]journal.R
 }
 
 func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[16]byte]*stored) error {
-	st := j.query.results.Bind(pgx.NamedArgs{"ids": ids})
+	st := j.query.Results.Bind(pgx.NamedArgs{"ids": ids})
 	if err := st.Err(); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func ask[T any](ctx context.Context, r *Reader, doing string, make func(q *reade
 	defer cancel()
 	var found []T
 	err = pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout,
-		pgkit.Question{Statement: q.byIndex.Bind(nil)}, pgkit.RowsInto(&found, make(q), scan))
+		pgkit.Question{Statement: q.ByIndex.Bind(nil)}, pgkit.RowsInto(&found, make(q), scan))
 	return found, told(ctx, doing, err)
 }
 
@@ -133,7 +133,7 @@ func told(ctx context.Context, doing string, err error) error {
 // Show implements [journal.Reader]. It needs the rights of the runtime role.
 func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
 	found, err := ask(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
-		return q.show.Bind(pgx.NamedArgs{"id": uuid(id)})
+		return q.ReaderShow.Bind(pgx.NamedArgs{"id": uuid(id)})
 	}, r.sealer.scanListed)
 	switch {
 	case err != nil:
@@ -164,7 +164,7 @@ func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.Pl
 		return journal.PlanRecord{}, err
 	}
 	found, err := ask(ctx, r, "plan", func(q *readerQueries) pgkit.Statement {
-		return q.plan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
+		return q.ReadPlan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
 	}, scanPlan)
 	switch {
 	case err != nil:
@@ -177,13 +177,13 @@ func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.Pl
 
 // Plans implements [journal.Reader].
 func (r *Reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
-	return ask(ctx, r, "plans", func(q *readerQueries) pgkit.Statement { return q.plans.Bind(nil) }, scanPlan)
+	return ask(ctx, r, "plans", func(q *readerQueries) pgkit.Statement { return q.ReaderPlans.Bind(nil) }, scanPlan)
 }
 
 // Stats implements [journal.Reader].
 func (r *Reader) Stats(ctx context.Context) (journal.Stats, error) {
 	counts, err := ask(ctx, r, "stats", func(q *readerQueries) pgkit.Statement {
-		return q.stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
+		return q.Stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
 	}, scanCount)
 	if err != nil {
 		return journal.Stats{}, err
@@ -194,7 +194,7 @@ func (r *Reader) Stats(ctx context.Context) (journal.Stats, error) {
 // Estimate implements [journal.Reader]. Sagas is by the last vacuum or ANALYZE of the table, and unknown
 // where Citus distributes it. Bytes is the size of the sagas and of their large results.
 func (r *Reader) Estimate(ctx context.Context) (journal.Estimate, error) {
-	found, err := ask(ctx, r, "estimate", func(q *readerQueries) pgkit.Statement { return q.estimate.Bind(nil) },
+	found, err := ask(ctx, r, "estimate", func(q *readerQueries) pgkit.Statement { return q.ReaderEstimate.Bind(nil) },
 		func(row pgx.CollectableRow) (e journal.Estimate, err error) {
 			var lag *time.Duration
 			if err = row.Scan(&e.Sagas, &e.Bytes, &lag); err == nil && lag != nil {
@@ -216,9 +216,9 @@ func (r *Reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]jou
 	args := pgx.NamedArgs{"before": cmp.Or(req.Before, math.MaxInt64), "actor": req.Actor, "limit": int64(req.Limit)}
 	return ask(ctx, r, "audit page", func(q *readerQueries) pgkit.Statement {
 		if req.ID == (journal.ID{}) {
-			return q.audit.Bind(args)
+			return q.ReaderAudit.Bind(args)
 		}
 		args["saga"] = uuid(req.ID)
-		return q.auditOf.Bind(args)
+		return q.ReaderAuditOf.Bind(args)
 	}, r.sealer.scanAuditEntry)
 }

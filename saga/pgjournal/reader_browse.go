@@ -24,7 +24,7 @@ func (r *Reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journ
 	if err != nil {
 		return nil, fmt.Errorf("pgjournal: browse: %w", err)
 	}
-	rights, err := ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement { return q.index.Bind(nil) }, scanRights)
+	rights, err := ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement { return q.ReaderIndex.Bind(nil) }, scanRights)
 	switch {
 	case err != nil:
 		return nil, err
@@ -53,9 +53,9 @@ func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures b
 		"statuses": statuses, "before_created_at": createdAt, "before_id": id, "name": req.Name, "limit": int64(req.Limit),
 	}
 	return ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement {
-		unfinished, browse := q.unfinished, q.browse
+		unfinished, browse := q.ReaderUnfinished, q.ReaderBrowse
 		if !failures {
-			unfinished, browse = q.unfinishedAs, q.browseAs
+			unfinished, browse = q.unfinishedBlind, q.browseBlind
 		}
 		if req.Unfinished() {
 			args["from"], args["stuck_on"] = after(req.From), r.hint(req.StuckOn)

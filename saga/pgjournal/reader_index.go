@@ -39,7 +39,7 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 	}
 	return wrap("reader indexes", component.IndexBuild{
 		Pool: pool, Table: table, Indexes: []component.Index{readerIndex},
-		Look: q.index, Valid: func(row pgx.Row) (bool, error) {
+		Look: q.ReaderIndex, Valid: func(row pgx.Row) (bool, error) {
 			var have rights
 			err := row.Scan(&have.index, &have.failures)
 			return have.index, err

@@ -83,7 +83,7 @@ var startColumns = []column[starting]{
 }
 
 func (s statements) start(reqs ...starting) pgkit.Statement {
-	return bind(s.query.start, startColumns, reqs, s.lockTimeout)
+	return bind(s.query.startForm, startColumns, reqs, s.lockTimeout)
 }
 
 // A starter tells which of several requests stored a saga.
@@ -132,9 +132,9 @@ var appendColumns = append([]column[owned]{
 
 func (s statements) append(writes ...owned) pgkit.Statement {
 	if slices.ContainsFunc(writes, func(w owned) bool { return !w.completes() }) {
-		return bind(s.query.append, appendColumns, writes, s.lockTimeout)
+		return bind(s.query.appendForm, appendColumns, writes, s.lockTimeout)
 	}
-	return bind(s.query.finish, finishColumns, writes, s.lockTimeout)
+	return bind(s.query.finishForm, finishColumns, writes, s.lockTimeout)
 }
 
 // scanAppended reads a row of [statements.append]: the index of a write that was carried out.
@@ -145,11 +145,11 @@ func scanAppended(row pgx.CollectableRow) (i int, ok bool, err error) {
 
 // appendResults writes the large results, behind append in its transaction.
 func (s statements) appendResults(w owned) pgkit.Statement {
-	return s.query.appendResults.Bind(pgx.NamedArgs{"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
+	return s.query.AppendResults.Bind(pgx.NamedArgs{"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
 }
 
 func (s statements) deferSaga(w owned) pgkit.Statement {
-	return s.query.deferSaga.Bind(pgx.NamedArgs{
+	return s.query.Defer.Bind(pgx.NamedArgs{
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
 		"deferred": w.stored.deferred, "lock_timeout": s.lockTimeout,
 	})

@@ -24,8 +24,8 @@ type count struct {
 // entries of an index for each status, for each plan that has sagas without an engine, and for
 // each engine that is gone.
 func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
-	st := j.query.stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
-	counts, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, scanCount)
+	st := j.query.Stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
+	counts, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.ByIndex.Bind(nil), st, scanCount)
 	if err != nil {
 		return journal.Stats{}, wrap("stats", err)
 	}

@@ -28,7 +28,7 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	if j.cfg.Distributed { // it waits for locks
 		args["lock_timeout"] = j.db.LockTimeout
 	}
-	st := j.query.sweep.Bind(args)
+	st := j.query.Sweep.Bind(args)
 	n, err := pgkit.RetryConflict(ctx, func() (int64, error) {
 		n, _, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[int64])
 		return n, err
@@ -38,7 +38,7 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 			if j.cfg.Distributed {
 				return j.sweepLeases(ctx)
 			}
-			return pgkit.Exec(ctx, j.db.Writer, j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten}))
+			return pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten}))
 		})
 	}
 	if err == nil {
@@ -57,7 +57,7 @@ func (j *Journal) PruneAudit(ctx context.Context, age time.Duration) (int, error
 	if age <= 0 || age > longest {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
-	st := j.query.pruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
+	st := j.query.PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
 	n, err := pgkit.ExecInBatches(ctx, j.db.Writer, st, auditBatch)
 	return n, wrap("prune audit log", err)
 }

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"io/fs"
-	"strings"
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -56,7 +55,7 @@ func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*St
 		&query.FindAttention:  "select @after::timestamptz, @until::timestamptz where false",
 		&query.SweepAttention: "select 1 where false",
 	} {
-		if *into, err = pgkit.ParseQuery(strings.Fields(text)[0], text, cfg.Schema); err != nil {
+		if *into, err = pgkit.LoadQuery(fstest.MapFS{"none.sql": {Data: []byte(text)}}, "none.sql", cfg.Schema); err != nil {
 			return nil, err
 		}
 	}
