@@ -18,14 +18,14 @@ import (
 type attemptTransport struct{}
 
 func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := exchangeOf(req.Context())
+	e := exchangeOf(req.Context())
 	if req.Response == nil { // else a redirect led here, within the attempt
-		x.begin()
-		x.repeats = 0
+		e.begin()
+		e.repeats = 0
 	}
-	resp, err := x.sendHop(req)
+	resp, err := e.sendHop(req)
 	if err != nil {
-		x.answer, x.failed = nil, err
+		e.answer, e.failed = nil, err
 		return nil, err
 	}
 	return resp, nil
@@ -34,31 +34,31 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // sendHop sends one request of the attempt, which is its first or where a redirect led, and
 // reads its answer. Nothing that it makes for the request serves another one, since a
 // transport may still hold a request when the next one is sent.
-func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.seen = nil, nil, new(evidence)
-	ctx, cancel := x.limitAttempt(x.seen.trace(x.attempting))
+func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
+	e.answer, e.failed, e.seen = nil, nil, new(evidence)
+	ctx, cancel := e.limitAttempt(e.seen.trace(e.attempting))
 	defer cancel()
-	out, err := x.outgoing(ctx, req)
+	out, err := e.outgoing(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.client.cfg.Transport.RoundTrip(out)
-	x.repeats += x.seen.deliveries(resp) - 1
+	resp, err := e.client.cfg.Transport.RoundTrip(out)
+	e.repeats += e.seen.deliveries(resp) - 1
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()
-		return nil, x.blame(ctx, err)
+		return nil, e.blame(ctx, err)
 	case err != nil:
-		return nil, x.blame(ctx, err)
+		return nil, e.blame(ctx, err)
 	case resp == nil:
 		return nil, errNoResponse
 	}
 	a := new(answer)
-	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
-		return nil, x.blame(ctx, err)
+	if err := a.read(resp, e.client.cfg.MaxResponseBytes, e.standard); err != nil {
+		return nil, e.blame(ctx, err)
 	}
-	a.replayed, a.honoured = x.frozen.carrier.replayed(a.header)
-	x.answer, x.last = a, a
+	a.replayed, a.honoured = e.frozen.carrier.replayed(a.header)
+	e.answer, e.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil
 }
@@ -67,36 +67,36 @@ var errNoResponse = errors.New("retry: the transport returned neither answer nor
 
 // outgoing returns the request of one hop of one attempt: a copy with the
 // frozen headers and the frozen body, as Prepare leaves it.
-func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
-	if x.attempt.Number > 1 {
-		if err := x.frozen.body.checkUnchanged(ctx); err != nil {
+func (e *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
+	if e.attempt.Number > 1 {
+		if err := e.frozen.body.checkUnchanged(ctx); err != nil {
 			return nil, err
 		}
 	}
 	out := req.WithContext(ctx)
 	u := *req.URL // WithContext shares it, and transports have been seen to rewrite it
 	added := req.Header
-	if !x.follow {
+	if !e.follow {
 		added = nil // a transport adds nothing to a request that it was given
 	}
-	out.URL, out.Header, out.Close = &u, x.header(added), x.frozen.close
+	out.URL, out.Header, out.Close = &u, e.header(added), e.frozen.close
 	fill(&out.Host, out.URL.Host)
-	if x.client.cfg.Prepare != nil {
-		if err := x.prepareHeader(out); err != nil {
+	if e.client.cfg.Prepare != nil {
+		if err := e.prepareHeader(out); err != nil {
 			return nil, err
 		}
 	}
-	return out, x.setBody(out)
+	return out, e.setBody(out)
 }
 
 // prepareHeader lets Config.Prepare set headers, and checks those that it has set.
-func (x *exchange) prepareHeader(out *http.Request) error {
-	body := x.frozen.body
+func (e *exchange) prepareHeader(out *http.Request) error {
+	body := e.frozen.body
 	var open func() (io.ReadCloser, error)
 	if out.ContentLength = body.size(); out.ContentLength > 0 {
 		open = body.reader
 	}
-	header, err := x.prepare(out, open)
+	header, err := e.prepare(out, open)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (x *exchange) prepareHeader(out *http.Request) error {
 // header returns the frozen headers, copied, with the attempt's and what
 // net/http added, where the caller has none: Referer, and Authorization of a URL
 // with a user.
-func (x *exchange) header(added http.Header) http.Header {
-	f, c := &x.frozen, x.frozen.carrier
+func (e *exchange) header(added http.Header) http.Header {
+	f, c := &e.frozen, e.frozen.carrier
 	const most = 7 // of the client's own: the key, what it cancels, its time and parent, and the attempt's three
 	header := make(http.Header, len(added)+len(f.header)+most)
 	for name, values := range f.header {
@@ -134,34 +134,34 @@ func (x *exchange) header(added http.Header) http.Header {
 	set(c.keyHeader, f.key)
 	set(wire.HeaderCancels, f.cancels)
 	set(wire.HeaderFirstSent, f.firstSent)
-	x.told().Set(x.begun, set)
+	e.told().Set(e.begun, set)
 	return header
 }
 
 // told returns what the callee is told of the attempt: the facts that the service has a
 // header for.
-func (x *exchange) told() wire.Inbound {
+func (e *exchange) told() wire.Inbound {
 	var in wire.Inbound
-	c := x.frozen.carrier
+	c := e.frozen.carrier
 	if c.parent {
-		in.Parent = x.parent
+		in.Parent = e.parent
 	}
 	if c.attempt {
-		in.Attempt = x.attempt.Number
+		in.Attempt = e.attempt.Number
 	}
 	if c.callerRetries {
-		in.CallerRetries = x.attempt.CallerRetries
+		in.CallerRetries = e.attempt.CallerRetries
 	}
 	if c.timeout {
-		in.Deadline = x.begun.Add(x.attempt.Timeout - x.client.cfg.TimeoutMargin)
+		in.Deadline = e.begun.Add(e.attempt.Timeout - e.client.cfg.TimeoutMargin)
 	}
 	return in
 }
 
 // setBody sets a reader of the frozen body. It also lets net/http open the body again,
 // because net/http could not even repeat a request that was never written.
-func (x *exchange) setBody(out *http.Request) error {
-	body := &x.frozen.body
+func (e *exchange) setBody(out *http.Request) error {
+	body := &e.frozen.body
 	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
 	if out.ContentLength == 0 {
 		return nil
@@ -171,8 +171,8 @@ func (x *exchange) setBody(out *http.Request) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts := x.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
-	if x.callerRetries && !x.polling {
+	seen, attempts := e.seen, e.client.cfg.MaxAttempts-e.retries-e.repeats
+	if e.callerRetries && !e.polling {
 		attempts = 1
 	}
 	out.GetBody = func() (io.ReadCloser, error) {

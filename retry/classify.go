@@ -126,16 +126,16 @@ var released = map[int]bool{
 }
 
 // verdict returns what the attempt that just ended means.
-func (x *exchange) verdict() Verdict {
-	if x.answer == nil {
-		return verdictOf(x.failed, x.seen)
+func (e *exchange) verdict() Verdict {
+	if e.answer == nil {
+		return verdictOf(e.failed, e.seen)
 	}
-	if x.answer.usable() {
-		return StatusVerdict(x.answer.status) // nothing in its headers could make it another
+	if e.answer.usable() {
+		return StatusVerdict(e.answer.status) // nothing in its headers could make it another
 	}
-	v := x.classify(x.answer)
-	v.RetryAfter = max(v.RetryAfter, x.retryAfter(x.answer))
-	v.NotRetryable = v.NotRetryable || x.answer.forbidsRetry()
+	v := e.classify(e.answer)
+	v.RetryAfter = max(v.RetryAfter, e.retryAfter(e.answer))
+	v.NotRetryable = v.NotRetryable || e.answer.forbidsRetry()
 	return v
 }
 
@@ -154,12 +154,12 @@ func (a *answer) allowsRetry() bool {
 
 // classify finds the answer's row: by its code, else by the callee's own rules,
 // else by its status.
-func (x *exchange) classify(a *answer) Verdict {
+func (e *exchange) classify(a *answer) Verdict {
 	if a.tooLong() {
 		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
 	}
 	if v, ok := CodeVerdict(a.code); ok {
-		if a.code == wire.KeyReused && x.task.Resumed {
+		if a.code == wire.KeyReused && e.task.Resumed {
 			// The other payload may be this very call, as an earlier process
 			// spelled it: then it has taken effect.
 			v.Proven = false
@@ -172,8 +172,8 @@ func (x *exchange) classify(a *answer) Verdict {
 		}
 		return v
 	}
-	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !x.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed, conflict: x.frozen.carrier.profile.Conflict}
-	if classify := x.frozen.carrier.profile.Classify; classify != nil && !a.success() {
+	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !e.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed, conflict: e.frozen.carrier.profile.Conflict}
+	if classify := e.frozen.carrier.profile.Classify; classify != nil && !a.success() {
 		if v, ok := classify(answer); ok {
 			return v
 		}
@@ -210,11 +210,11 @@ func (a Answer) Verdict() Verdict {
 
 // retryAfter returns what the answer asks to wait: the problem's milliseconds,
 // which are finer, else the header. 0: nothing that can be read.
-func (x *exchange) retryAfter(a *answer) time.Duration {
+func (e *exchange) retryAfter(a *answer) time.Duration {
 	if a.problem != nil && a.problem.RetryAfter() > 0 {
 		return a.problem.RetryAfter()
 	}
-	wait, _ := wire.RetryAfter(a.header, x.client.cfg.Now())
+	wait, _ := wire.RetryAfter(a.header, e.client.cfg.Now())
 	return wait
 }
 

@@ -72,12 +72,12 @@ func (c *Client) made() *Client {
 // that ended meanwhile. Redirects are followed where they keep the method, stay on the same
 // origin and are not the stored answer of a handler.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
-	x := c.exchange(ctx, &call, true)
-	if x.err != nil {
-		return nil, x.err
+	e := c.exchange(ctx, &call, true)
+	if e.err != nil {
+		return nil, e.err
 	}
-	a := x.last
-	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: x.attempts}, nil
+	a := e.last
+	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: e.attempts}, nil
 }
 
 // Check returns the error for which Send would refuse the call before it sends anything: one

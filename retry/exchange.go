@@ -31,77 +31,77 @@ type exchange struct {
 
 // exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
-	x := &exchange{follow: follow, standard: call.owned}
+	e := &exchange{follow: follow, standard: call.owned}
 	c.made().carrier.expire(call)
-	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
-	x.safe = !call.Key.IsZero() || isIdempotent(call.Method)
-	x.resume(ctx, isSafe(call.Method))
-	x.note(ctx, call)
-	x.open(ctx, c)
-	x.make(call)
-	x.noteEnd(x.err)
-	x.observeCall(x.last, x.err)
-	return x
+	e.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
+	e.safe = !call.Key.IsZero() || isIdempotent(call.Method)
+	e.resume(ctx, isSafe(call.Method))
+	e.note(ctx, call)
+	e.open(ctx, c)
+	e.make(call)
+	e.noteEnd(e.err)
+	e.observeCall(e.last, e.err)
+	return e
 }
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
-func (x *exchange) make(call *Call) {
-	if x.client == unmade {
-		x.fail(nil, errUnmade)
+func (e *exchange) make(call *Call) {
+	if e.client == unmade {
+		e.fail(nil, errUnmade)
 		return
 	}
-	u, err := x.frozen.freeze(call, &x.client.carrier)
+	u, err := e.frozen.freeze(call, &e.client.carrier)
 	if err != nil {
-		x.fail(nil, err)
+		e.fail(nil, err)
 		return
 	}
-	if stop := x.checkTime(x.start); stop != nil {
-		x.retryable = true
-		x.fail(nil, stop)
+	if stop := e.checkTime(e.start); stop != nil {
+		e.retryable = true
+		e.fail(nil, stop)
 		return
 	}
-	x.loop(call, u)
+	e.loop(call, u)
 }
 
 // check says whether another attempt follows the one that just ended, when it has waited
 // for it. The transport recorded the attempt in more detail than go-retryablehttp does. The
 // end of the context alone does not end the call: a complete answer wins.
-func (x *exchange) check(err error) bool {
-	if x.answer == nil && x.failed == nil {
-		x.failed = err // net/http refused the request before the transport saw it
+func (e *exchange) check(err error) bool {
+	if e.answer == nil && e.failed == nil {
+		e.failed = err // net/http refused the request before the transport saw it
 	}
-	v := x.verdict()
-	cause := x.failed
-	if x.answer != nil {
-		cause = x.answer.err()
+	v := e.verdict()
+	cause := e.failed
+	if e.answer != nil {
+		cause = e.answer.err()
 	}
-	wait, again, stop := x.end(v, 1+x.repeats, cause)
-	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
+	wait, again, stop := e.end(v, 1+e.repeats, cause)
+	e.observeAttempt(v, 1+e.repeats, wait, e.answer, cause)
 	switch {
-	case again && x.sleep(wait):
+	case again && e.sleep(wait):
 		return true
 	case again:
-		x.takeBack()
-		x.fail(cause, x.checkTime(time.Now()))
-	case v.Outcome == Completed && x.answer != nil && x.answer.usable():
-		x.budgetSuccess()
+		e.takeBack()
+		e.fail(cause, e.checkTime(time.Now()))
+	case v.Outcome == Completed && e.answer != nil && e.answer.usable():
+		e.budgetSuccess()
 	default:
-		x.fail(cause, stop)
+		e.fail(cause, stop)
 	}
 	return false
 }
 
 // fail sets the call's error, with the last complete answer in it.
-func (x *exchange) fail(err, stop error) {
-	e := x.run.fail(err, stop)
-	if a := x.last; a != nil {
-		e.Status, e.Code, e.Detail, e.Header = a.status, a.shown(), a.detail, a.header
-		e.Body = a.snippet()
-		if len(a.body) > len(e.Body) { // an error may be kept for long
-			e.Body = bytes.Clone(e.Body)
+func (e *exchange) fail(err, stop error) {
+	failed := e.run.fail(err, stop)
+	if a := e.last; a != nil {
+		failed.Status, failed.Code, failed.Detail, failed.Header = a.status, a.shown(), a.detail, a.header
+		failed.Body = a.snippet()
+		if len(a.body) > len(failed.Body) { // an error may be kept for long
+			failed.Body = bytes.Clone(failed.Body)
 		}
 	}
-	x.err = e
+	e.err = failed
 }
 
 // loop runs the attempts of every call. Its policy belongs to a client and ours
@@ -118,14 +118,14 @@ var loop = &retryablehttp.Client{
 }
 
 // loop has the attempts of the call made. Its request has what net/http must know to follow
-// redirects, without body and headers. Its context carries only x and
+// redirects, without body and headers. Its context carries only e and
 // never ends. The values and the end of the caller's ctx are in the context of an attempt.
-func (x *exchange) loop(call *Call, u *url.URL) {
+func (e *exchange) loop(call *Call, u *url.URL) {
 	req := &http.Request{
 		Method: call.Method, URL: u, Host: call.host, Header: make(http.Header),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	req = req.WithContext(context.WithValue(context.Background(), exchangeKey{}, x))
+	req = req.WithContext(context.WithValue(context.Background(), exchangeKey{}, e))
 	resp, _ := loop.Do(&retryablehttp.Request{Request: req}) // check has seen the error
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
@@ -147,8 +147,8 @@ const maxRedirects = 5
 // to the same origin. The key must not reach another origin, and another method or body is
 // another call.
 func checkRedirect(req *http.Request, via []*http.Request) error {
-	x := exchangeOf(req.Context())
-	if !x.follow {
+	e := exchangeOf(req.Context())
+	if !e.follow {
 		return http.ErrUseLastResponse // its caller follows them
 	}
 	first := via[0]
@@ -158,7 +158,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if !keepsRequest(req.Response.StatusCode, req.Method) {
 		return http.ErrUseLastResponse
 	}
-	if _, honoured := x.frozen.carrier.replayed(req.Response.Header); honoured {
+	if _, honoured := e.frozen.carrier.replayed(req.Response.Header); honoured {
 		return http.ErrUseLastResponse // a handler ran and answered so: elsewhere the key is another request's
 	}
 	return nil

@@ -31,14 +31,14 @@ import (
 // [*Error]. If another answer is longer, its body ends with an [*Error] that wraps
 // [ErrResponseTooLarge]. [Client.Send] says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	x, err := c.standard(req, true)
+	e, err := c.standard(req, true)
 	if err != nil {
 		return nil, err
 	}
-	if x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable) {
-		return nil, x.err
+	if e.err != nil && (e.answer == nil || e.answer.tooLong() || e.err.Retryable) {
+		return nil, e.err
 	}
-	return x.answer.standard(req, x.err), nil
+	return e.answer.standard(req, e.err), nil
 }
 
 // RoundTripper returns the client as the transport of an http.Client, which then
@@ -78,14 +78,14 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req != nil && !t.client.made().carrier.present(req.Header) {
 		return t.client.pass(req)
 	}
-	x, err := t.client.standard(req, false)
+	e, err := t.client.standard(req, false)
 	if err != nil {
 		return nil, err
 	}
-	if x.answer == nil {
-		return nil, x.err
+	if e.answer == nil {
+		return nil, e.err
 	}
-	return x.answer.standard(req, x.err), nil
+	return e.answer.standard(req, e.err), nil
 }
 
 func (t roundTripper) CloseIdleConnections() {
@@ -224,11 +224,11 @@ func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Resp
 	if err != nil {
 		return nil, c.refuse(req, &call, err)
 	}
-	x := c.exchange(req.Context(), &call, false)
-	if x.answer == nil {
-		return nil, x.err
+	e := c.exchange(req.Context(), &call, false)
+	if e.answer == nil {
+		return nil, e.err
 	}
-	return x.answer.standard(req, x.err), x.err
+	return e.answer.standard(req, e.err), e.err
 }
 
 // ownLines are the lines of a request's header that the client reads, in whatever spellings

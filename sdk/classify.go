@@ -129,45 +129,45 @@ func classifyFunction(err error, calls *retry.Calls) (retry.Outcome, string) {
 }
 
 // add takes in err and the errors that it wraps, down to those that state an outcome.
-func (t *functionError) add(err error) {
+func (f *functionError) add(err error) {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree
 	case *FanoutError:
 		for _, r := range e.Results {
 			if r.Err != nil {
-				t.take(r.Outcome)
+				f.take(r.Outcome)
 			}
 		}
 	case *DependencyError: // what was not begun for it leaves nothing
 	case *retry.Error:
-		t.addCall(e)
+		f.addCall(e)
 	case retryable:
-		t.add(e.err)
+		f.add(e.err)
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
-			t.add(part)
+			f.add(part)
 		}
-		t.unclear = t.unclear || len(e.Unwrap()) == 0
+		f.unclear = f.unclear || len(e.Unwrap()) == 0
 	case interface{ Unwrap() error }:
-		t.add(e.Unwrap())
+		f.add(e.Unwrap())
 	default: // nil too: an error that wraps nothing
-		t.unclear = true
+		f.unclear = true
 	}
 }
 
 // addCall takes in the error of a call. An error without an attempt is a refusal of this
 // package, or the function's own word. One with attempts that the branch did not make is
 // about another call.
-func (t *functionError) addCall(e *retry.Error) {
-	if e.Attempts > 0 && !t.calls.Made(e) {
-		t.unclear = true
+func (f *functionError) addCall(e *retry.Error) {
+	if e.Attempts > 0 && !f.calls.Made(e) {
+		f.unclear = true
 		return
 	}
-	t.take(e.Outcome)
+	f.take(e.Outcome)
 }
 
-func (t *functionError) take(o retry.Outcome) {
-	t.unclear = t.unclear || o == retry.Unknown || o == retry.Completed
-	t.rejected = t.rejected || o == retry.Rejected
+func (f *functionError) take(o retry.Outcome) {
+	f.unclear = f.unclear || o == retry.Unknown || o == retry.Completed
+	f.rejected = f.rejected || o == retry.Rejected
 }
 
 // permanent are the causes that running the same code again cannot cure.

@@ -138,10 +138,10 @@ func (e *FanoutError) Unwrap() []error {
 // A retryable is an error that matches all that err does but ErrNotRetryable.
 type retryable struct{ err error }
 
-func (u retryable) Error() string { return u.err.Error() }
+func (r retryable) Error() string { return r.err.Error() }
 
-func (u retryable) Is(target error) bool {
-	return target != retry.ErrNotRetryable && target != wire.ErrNotRetryable && errors.Is(u.err, target)
+func (r retryable) Is(target error) bool {
+	return target != retry.ErrNotRetryable && target != wire.ErrNotRetryable && errors.Is(r.err, target)
 }
 
-func (u retryable) As(target any) bool { return errors.As(u.err, target) }
+func (r retryable) As(target any) bool { return errors.As(r.err, target) }

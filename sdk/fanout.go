@@ -212,11 +212,11 @@ func (f *Fanout) Wait() error {
 type Future[Out any] struct{ branch *branch }
 
 // Name returns the name of the branch.
-func (p *Future[Out]) Name() string {
-	if p == nil || p.branch == nil {
+func (f *Future[Out]) Name() string {
+	if f == nil || f.branch == nil {
 		return ""
 	}
-	return p.branch.name
+	return f.branch.name
 }
 
 // Get returns the result of the branch and blocks until there is one or ctx
@@ -227,12 +227,12 @@ func (p *Future[Out]) Name() string {
 // [MaxParallel], and if the other branch failed the error is a
 // [DependencyError], of outcome NotSent: return it. Branches that wait for each
 // other get [ErrCycle]. Anywhere else the error is that of the branch.
-func (p *Future[Out]) Get(ctx context.Context) (Out, error) {
+func (f *Future[Out]) Get(ctx context.Context) (Out, error) {
 	var none Out
-	if p == nil || p.branch == nil {
+	if f == nil || f.branch == nil {
 		return none, refuse("", "", childkey.Key{}, fmt.Errorf("%w: zero Future", ErrBranch))
 	}
-	value, err := p.branch.await(ctx)
+	value, err := f.branch.await(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -88,7 +88,7 @@ func measureChaos(ctx context.Context, e effort) ([]figure, error) {
 // what took effect.
 func surviveChaos(ctx context.Context, c chaosCase, calls int) (census, error) {
 	effects := &ledger{count: make(map[int]int)}
-	callee, err := guarded(effects)
+	callee, err := newCallee(effects)
 	if err != nil {
 		return census{}, err
 	}
@@ -143,7 +143,7 @@ func count(replies []reply, effects map[int]int, requests int) census {
 		if effects[call] > 1 {
 			n.twice++
 		}
-		if r.succeeded() {
+		if r.isSuccess() {
 			n.succeeded++
 		} else {
 			n.failed++
@@ -181,9 +181,9 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answerText)
 }
 
-// guarded returns the callee. A request without a key runs unguarded, as it
+// newCallee returns the callee. A request without a key runs unguarded, as it
 // would anywhere.
-func guarded(effects http.Handler) (http.Handler, error) {
+func newCallee(effects http.Handler) (http.Handler, error) {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
 		return nil, err

@@ -176,5 +176,5 @@ func ourReply(resp *retry.Response, err error) reply {
 	}
 }
 
-// succeeded reports whether the caller has a complete 2xx answer.
-func (r reply) succeeded() bool { return r.err == nil && r.status/100 == 2 }
+// isSuccess reports whether the caller has a complete 2xx answer.
+func (r reply) isSuccess() bool { return r.err == nil && r.status/100 == 2 }

@@ -74,7 +74,7 @@ func leafHits(ctx context.Context, c hopCase) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r := send(ctx, message{url: next, body: []byte("x"), key: "root"}); r.succeeded() {
+	if r := send(ctx, message{url: next, body: []byte("x"), key: "root"}); r.isSuccess() {
 		return 0, fmt.Errorf("%s: the call succeeded, and its leaf is dead", c.name)
 	}
 	return int(hits.Load()), nil
@@ -92,7 +92,7 @@ func hopHandler(send sender, next string, passesOn bool) http.HandlerFunc {
 		if passesOn {
 			ctx = wire.NewContext(ctx, wire.ParseInbound(r.Header.Values))
 		}
-		if !send(ctx, message{url: next, body: []byte("x"), key: "hop"}).succeeded() {
+		if !send(ctx, message{url: next, body: []byte("x"), key: "hop"}).isSuccess() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}

@@ -66,12 +66,12 @@ func leave(ctx context.Context, c contender, calls int) (leaks, error) {
 	}
 	for i := range calls {
 		r := send(ctx, message{url: callee.URL, body: []byte("x"), key: fmt.Sprint("call-", i)})
-		if !r.succeeded() {
+		if !r.isSuccess() {
 			return leaks{}, fmt.Errorf("%s: call %d: status %d: %w", c.name, i, r.status, r.err)
 		}
 	}
 	transport.base.CloseIdleConnections()
-	return leaks{int(connections.Load()), settled(before), transport.unclosed()}, nil
+	return leaks{int(connections.Load()), countLeft(before), transport.countOpen()}, nil
 }
 
 // faltering serves two failures and a success in turn, and counts connections.
@@ -94,9 +94,9 @@ func faltering() (*httptest.Server, *atomic.Int64) {
 	return callee, &connections
 }
 
-// settled returns how many goroutines there are above before, once those that
+// countLeft returns how many goroutines there are above before, once those that
 // end have had the time to.
-func settled(before int) int {
+func countLeft(before int) int {
 	for range 200 {
 		if runtime.NumGoroutine() <= before {
 			return 0
@@ -114,38 +114,38 @@ type bodyCounter struct {
 	open map[*countedBody]bool
 }
 
-func (t *bodyCounter) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.base.RoundTrip(req)
+func (b *bodyCounter) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	body := &countedBody{ReadCloser: resp.Body, counter: t}
+	body := &countedBody{ReadCloser: resp.Body, counter: b}
 	resp.Body = body
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = make(map[*countedBody]bool)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil {
+		b.open = make(map[*countedBody]bool)
 	}
-	t.open[body] = true
+	b.open[body] = true
 	return resp, nil
 }
 
-func (t *bodyCounter) unclosed() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.open)
+func (b *bodyCounter) countOpen() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.open)
 }
 
 // release closes what a client forgot, so that the next one starts clean.
-func (t *bodyCounter) release() {
-	t.mu.Lock()
-	forgotten := t.open
-	t.open = nil
-	t.mu.Unlock()
+func (b *bodyCounter) release() {
+	b.mu.Lock()
+	forgotten := b.open
+	b.open = nil
+	b.mu.Unlock()
 	for body := range forgotten {
 		_ = body.ReadCloser.Close()
 	}
-	t.base.CloseIdleConnections()
+	b.base.CloseIdleConnections()
 }
 
 type countedBody struct {
@@ -153,9 +153,9 @@ type countedBody struct {
 	counter *bodyCounter
 }
 
-func (b *countedBody) Close() error {
-	b.counter.mu.Lock()
-	delete(b.counter.open, b)
-	b.counter.mu.Unlock()
-	return b.ReadCloser.Close()
+func (c *countedBody) Close() error {
+	c.counter.mu.Lock()
+	delete(c.counter.open, c)
+	c.counter.mu.Unlock()
+	return c.ReadCloser.Close()
 }

@@ -13,10 +13,10 @@ import (
 type quota interface {
 	// retry pays for a retry after a failed attempt; false if there is not enough.
 	retry() bool
-	// succeeded books an attempt that succeeded, retried or not.
-	succeeded(retried bool)
-	// failed books an attempt that failed.
-	failed()
+	// bookSuccess books an attempt that succeeded, retried or not.
+	bookSuccess(retried bool)
+	// bookFailure books an attempt that failed.
+	bookFailure()
 }
 
 // A model retries as the client of another protocol does.
@@ -59,10 +59,10 @@ func (m model) send(ctx context.Context, msg message, once sender) reply {
 	for attempt := 1; ; attempt++ {
 		r := once(ctx, msg)
 		if r.err == nil && r.status < http.StatusInternalServerError {
-			m.quota.succeeded(attempt > 1)
+			m.quota.bookSuccess(attempt > 1)
 			return r
 		}
-		m.quota.failed()
+		m.quota.bookFailure()
 		if attempt == m.attempts || !m.quota.retry() {
 			return r
 		}
@@ -93,27 +93,27 @@ type awsQuota struct {
 	left int
 }
 
-func (q *awsQuota) retry() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.left < awsRetryCost {
+func (a *awsQuota) retry() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left < awsRetryCost {
 		return false
 	}
-	q.left -= awsRetryCost
+	a.left -= awsRetryCost
 	return true
 }
 
-func (q *awsQuota) succeeded(retried bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.left++
+func (a *awsQuota) bookSuccess(retried bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left++
 	if retried {
-		q.left += awsRetryCost
+		a.left += awsRetryCost
 	}
-	q.left = min(q.left, awsTokens)
+	a.left = min(a.left, awsTokens)
 }
 
-func (q *awsQuota) failed() {}
+func (a *awsQuota) bookFailure() {}
 
 const (
 	grpcTokens = 10
@@ -127,20 +127,20 @@ type grpcThrottle struct {
 	left float64
 }
 
-func (q *grpcThrottle) retry() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.left > grpcTokens/2
+func (g *grpcThrottle) retry() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.left > grpcTokens/2
 }
 
-func (q *grpcThrottle) succeeded(bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.left = min(q.left+grpcRatio, grpcTokens)
+func (g *grpcThrottle) bookSuccess(bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = min(g.left+grpcRatio, grpcTokens)
 }
 
-func (q *grpcThrottle) failed() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.left = max(q.left-1, 0)
+func (g *grpcThrottle) bookFailure() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = max(g.left-1, 0)
 }

@@ -14,26 +14,26 @@ func TestQuotas(t *testing.T) {
 	require.True(t, aws.retry())
 	require.True(t, aws.retry())
 	require.False(t, aws.retry(), "2 tokens left")
-	aws.succeeded(false)
+	aws.bookSuccess(false)
 	require.False(t, aws.retry(), "3 tokens left")
-	aws.succeeded(true) // 9: one, and the price of the retry
+	aws.bookSuccess(true) // 9: one, and the price of the retry
 	require.True(t, aws.retry())
 	require.Equal(t, 4, aws.left)
 	full := &awsQuota{left: awsTokens}
-	full.succeeded(true)
+	full.bookSuccess(true)
 	require.Equal(t, awsTokens, full.left)
 
 	grpc := &grpcThrottle{left: grpcTokens}
 	for range 4 {
-		grpc.failed()
+		grpc.bookFailure()
 		require.True(t, grpc.retry())
 	}
-	grpc.failed()
+	grpc.bookFailure()
 	require.False(t, grpc.retry(), "half is not more than half")
-	grpc.succeeded(true)
+	grpc.bookSuccess(true)
 	require.True(t, grpc.retry())
 	for range 20 {
-		grpc.failed()
+		grpc.bookFailure()
 	}
 	require.Zero(t, grpc.left)
 }

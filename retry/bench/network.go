@@ -94,14 +94,14 @@ func (n *network) transport() http.RoundTripper { return callersEnd{n} }
 
 type callersEnd struct{ *network }
 
-func (n callersEnd) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c callersEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	n.requests.Add(1)
-	f, wait := n.draw(string(body))
+	c.requests.Add(1)
+	f, wait := c.draw(string(body))
 	if f == refused {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
@@ -109,7 +109,7 @@ func (n callersEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set(headerFate, fmt.Sprintf("%d %d", f, wait))
 	out.Body = io.NopCloser(bytes.NewReader(body))
 	out.GetBody = nil // what net/http repeats by itself would meet no fate of its own
-	return n.base.RoundTrip(out)
+	return c.base.RoundTrip(out)
 }
 
 // draw returns the fate of a request: that of the n-th with a body is the same

@@ -81,7 +81,7 @@ func callMany(ctx context.Context, send sender, calls int) (succeeded int64, too
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(calls); i = next.Add(1) {
 				start := time.Now()
-				if send(ctx, message{url: stubURL, body: []byte("x"), key: fmt.Sprint("call-", i)}).succeeded() {
+				if send(ctx, message{url: stubURL, body: []byte("x"), key: fmt.Sprint("call-", i)}).isSuccess() {
 					good.Add(1)
 				}
 				took[i-1] = time.Since(start)
@@ -113,27 +113,27 @@ func newRandomCallee(failing int) *randomCallee {
 	return c
 }
 
-func (c *randomCallee) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *randomCallee) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, req.Body)
 	_ = req.Body.Close()
-	c.requests.Add(1)
+	r.requests.Add(1)
 	time.Sleep(time.Millisecond)
-	if c.fails() {
+	if r.fails() {
 		return bodiless(req, http.StatusServiceUnavailable), nil
 	}
 	return bodiless(req, http.StatusOK), nil
 }
 
 // fails draws the next card, and shuffles when none is left.
-func (c *randomCallee) fails() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := c.next % len(c.deck)
+func (r *randomCallee) fails() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.next % len(r.deck)
 	if at == 0 {
-		c.rng.Shuffle(len(c.deck), func(i, j int) { c.deck[i], c.deck[j] = c.deck[j], c.deck[i] })
+		r.rng.Shuffle(len(r.deck), func(i, j int) { r.deck[i], r.deck[j] = r.deck[j], r.deck[i] })
 	}
-	c.next++
-	return c.deck[at]
+	r.next++
+	return r.deck[at]
 }
 
 func bodiless(req *http.Request, status int) *http.Response {

@@ -94,7 +94,7 @@ func callSteadily(ctx context.Context, send sender, start time.Time, end time.Du
 			ctx, cancel := context.WithTimeout(ctx, stepCallLimit)
 			defer cancel()
 			r := send(ctx, message{url: stubURL, body: []byte("x"), key: fmt.Sprint("call-", i)})
-			calls[i] = stepCall{began, time.Since(start) - began, r.succeeded()}
+			calls[i] = stepCall{began, time.Since(start) - began, r.isSuccess()}
 		})
 	}
 	running.Wait()
@@ -143,21 +143,21 @@ type stepCallee struct {
 	failed   atomic.Int64 // requests during the outage
 }
 
-func (c *stepCallee) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s *stepCallee) RoundTrip(req *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, req.Body)
 	_ = req.Body.Close()
-	if now := time.Since(c.start); c.from <= now && now < c.to {
-		c.failed.Add(1)
+	if now := time.Since(s.start); s.from <= now && now < s.to {
+		s.failed.Add(1)
 		return bodiless(req, http.StatusServiceUnavailable), nil
 	}
 	patience := time.NewTimer(stepPatience)
 	defer patience.Stop()
 	select {
-	case c.slots <- struct{}{}:
+	case s.slots <- struct{}{}:
 	case <-patience.C:
 		return bodiless(req, http.StatusServiceUnavailable), nil
 	}
 	time.Sleep(stepWork)
-	<-c.slots
+	<-s.slots
 	return bodiless(req, http.StatusOK), nil
 }

@@ -27,14 +27,14 @@ func ConnectInterceptor(client *sdk.Client, service string) (connect.Interceptor
 type connectInterceptor struct{ caller *caller }
 
 // WrapUnary implements connect.Interceptor.
-func (i *connectInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (c *connectInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		if !req.Spec().IsClient {
 			return next(ctx, req)
 		}
 		v := &connectStub{next: next, req: req}
 		effects := req.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects
-		if err := i.caller.call(ctx, req.Spec().Procedure, req.Any(), effects, v); err != nil {
+		if err := c.caller.call(ctx, req.Spec().Procedure, req.Any(), effects, v); err != nil {
 			var own *Error
 			if v.failed != nil && errors.As(err, &own) {
 				return nil, &connectFailure{own: own, failed: v.failed}
@@ -57,12 +57,12 @@ func (e *connectFailure) Error() string { return e.own.Error() }
 func (e *connectFailure) Unwrap() []error { return []error{e.failed, e.own} }
 
 // WrapStreamingClient implements connect.Interceptor.
-func (i *connectInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (c *connectInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (i *connectInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (c *connectInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
 
@@ -76,27 +76,27 @@ type connectStub struct {
 }
 
 // invoke makes one attempt. ctx carries hooks, by which net/http tells package retry whether it was sent.
-func (s *connectStub) invoke(ctx context.Context, header http.Header) (answer, error) {
+func (c *connectStub) invoke(ctx context.Context, header http.Header) (answer, error) {
 	for name, values := range header {
 		if !framing[name] {
-			s.req.Header()[name] = values
+			c.req.Header()[name] = values
 		}
 	}
 	var err error
-	s.resp, err = s.next(ctx, s.req)
-	s.failed = nil
+	c.resp, err = c.next(ctx, c.req)
+	c.failed = nil
 	if err == nil {
-		a := answer{header: incoming(s.resp.Header(), s.resp.Trailer())}
-		s.note(&a, nil)
+		a := answer{header: incoming(c.resp.Header(), c.resp.Trailer())}
+		c.note(&a, nil)
 		return a, nil
 	}
-	a, err := s.end(ctx, err)
-	s.note(&a, err)
+	a, err := c.end(ctx, err)
+	c.note(&a, err)
 	return a, err
 }
 
 // end returns how an attempt ended that failed with err. Only an error of the callee's is an answer.
-func (s *connectStub) end(ctx context.Context, err error) (answer, error) {
+func (c *connectStub) end(ctx context.Context, err error) (answer, error) {
 	if ctx.Err() != nil {
 		return answer{}, context.Cause(ctx)
 	}
@@ -104,7 +104,7 @@ func (s *connectStub) end(ctx context.Context, err error) (answer, error) {
 	if !errors.As(err, &failed) {
 		return answer{}, err
 	}
-	s.failed = failed
+	c.failed = failed
 	if !connect.IsWireError(failed) {
 		if cause := failed.Unwrap(); cause != nil {
 			return answer{}, cause // of the network, as package retry knows it

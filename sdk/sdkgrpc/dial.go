@@ -39,9 +39,9 @@ func (e *evidence) begin() {
 	}
 }
 
-// delivered says that the headers of the call were written. gRPC itself may deliver a call again that
+// noteDelivery says that the headers of the call were written. gRPC itself may deliver a call again that
 // its server did not process.
-func (e *evidence) delivered() {
+func (e *evidence) noteDelivery() {
 	e.sent.Store(true)
 	if e.trace != nil && e.trace.GotConn != nil {
 		e.trace.GotConn(httptrace.GotConnInfo{})
@@ -51,7 +51,7 @@ func (e *evidence) delivered() {
 // end counts a call as sent if nobody has watched it.
 func (e *evidence) end() {
 	if !e.watched.Load() {
-		e.delivered()
+		e.noteDelivery()
 	}
 }
 
@@ -73,7 +73,7 @@ func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	if out, ok := s.(*stats.OutHeader); ok && out.Client {
 		if e := evidenceFrom(ctx); e != nil {
-			e.delivered()
+			e.noteDelivery()
 		}
 	}
 }

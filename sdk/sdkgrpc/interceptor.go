@@ -124,7 +124,7 @@ func (c *caller) call(ctx context.Context, method string, req any, effects bool,
 	ctx, mark := with(ctx, attempts)
 	r.Header = http.Header{headerMark: {mark}}
 	_, err = c.client.Send(ctx, r)
-	return failed(err, v)
+	return toError(err, v)
 }
 
 // reading returns what makes the attempts of a call without side effects, and its ctx. Package sdk knows the call by a
@@ -199,8 +199,8 @@ func (e *Error) GRPCStatus() *status.Status {
 	}
 }
 
-// failed returns the error of a call that v made.
-func failed(err error, v attempter) error {
+// toError returns the error of a call that v made.
+func toError(err error, v attempter) error {
 	if err == nil {
 		return nil
 	}

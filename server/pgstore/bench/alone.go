@@ -39,7 +39,7 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.profiler.watched(ctx, e, "alone", func() (*variant, error) { return storeVariant(ctx, on, ours, 1, pgstore.Config{}) })
+	busy, err := l.profiler.profile(ctx, e, "alone", func() (*variant, error) { return storeVariant(ctx, on, ours, 1, pgstore.Config{}) })
 	if err != nil {
 		return nil, err
 	}

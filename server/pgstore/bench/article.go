@@ -61,8 +61,8 @@ var document = func() []byte {
 // requestHash is a digest of the request, which all of them keep.
 var requestHash = []byte("0123456789abcdef0123456789abcdef")
 
-// changed turns a statement that changed no row into an error.
-func changed(ctx context.Context, db execer, sql string, args ...any) error {
+// changeOne turns a statement that changed no row into an error.
+func changeOne(ctx context.Context, db execer, sql string, args ...any) error {
 	tag, err := db.Exec(ctx, sql, args...)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errNotFirst

@@ -25,10 +25,10 @@ var articleAdvisoryLock = article{
 			}
 			err := absent(ctx, conn, "select status from keys where key = $1", key)
 			if err == nil {
-				err = changed(ctx, conn, "insert into keys (key, request_hash, status) values ($1, $2, 'processing') on conflict (key) do nothing", key, requestHash)
+				err = changeOne(ctx, conn, "insert into keys (key, request_hash, status) values ($1, $2, 'processing') on conflict (key) do nothing", key, requestHash)
 			}
 			if err == nil {
-				err = changed(ctx, conn, "update keys set status = 'completed', code = 200, response = $2 where key = $1", key, document)
+				err = changeOne(ctx, conn, "update keys set status = 'completed', code = 200, response = $2 where key = $1", key, document)
 			}
 			_, unlockErr := conn.Exec(ctx, "select pg_advisory_unlock(hashtextextended($1, 0))", key)
 			return errors.Join(err, unlockErr)
@@ -50,12 +50,12 @@ var articleStateMachine = article{
 			if err := absent(ctx, tx, "select state from keys where key = $1 for update", key); err != nil {
 				return err
 			}
-			return changed(ctx, tx, "insert into keys (key, request_hash, state, locked_at) values ($1, $2, 'processing', now())", key, requestHash)
+			return changeOne(ctx, tx, "insert into keys (key, request_hash, state, locked_at) values ($1, $2, 'processing', now())", key, requestHash)
 		})
 		if err != nil {
 			return err
 		}
-		return changed(ctx, pool, "update keys set state = 'completed', locked_at = null, code = 200, response = $2 where key = $1", key, document)
+		return changeOne(ctx, pool, "update keys set state = 'completed', locked_at = null, code = 200, response = $2 where key = $1", key, document)
 	},
 }
 
@@ -77,8 +77,8 @@ const (
 var articleClaimFirst = article{name: "004, claim first", tables: claimFirstTable, done: claimDone, once: insertThenUpdate}
 
 func insertThenUpdate(ctx context.Context, pool *pgxpool.Pool, key string) error {
-	if err := changed(ctx, pool, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
+	if err := changeOne(ctx, pool, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
 		return err
 	}
-	return changed(ctx, pool, "update keys set status = 'completed', code = 200, response = $2 where key = $1", key, document)
+	return changeOne(ctx, pool, "update keys set status = 'completed', code = 200, response = $2 where key = $1", key, document)
 }

@@ -32,10 +32,10 @@ var articleRowLock = article{
 			if err := absent(ctx, tx, "select status::text from keys where key = $1 for update skip locked", key); err != nil {
 				return err
 			}
-			if err := changed(ctx, tx, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
+			if err := changeOne(ctx, tx, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
 				return err
 			}
-			return changed(ctx, tx, "update keys set status = 200, response = $2 where key = $1", key, answer)
+			return changeOne(ctx, tx, "update keys set status = 200, response = $2 where key = $1", key, answer)
 		})
 	},
 }
@@ -51,17 +51,17 @@ var articleTransaction = article{
 	done: "select count(*) from keys where state = 'completed' and length(response) = 200",
 	once: func(ctx context.Context, pool *pgxpool.Pool, key string) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if err := changed(ctx, tx, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
+			if err := changeOne(ctx, tx, "insert into keys (key, request_hash) values ($1, $2) on conflict (key) do nothing", key, requestHash); err != nil {
 				return err
 			}
 			var state string
 			if err := tx.QueryRow(ctx, "select state from keys where key = $1 for update", key).Scan(&state); err != nil {
 				return err
 			}
-			if err := changed(ctx, tx, "update keys set state = 'in_progress' where key = $1", key); err != nil {
+			if err := changeOne(ctx, tx, "update keys set state = 'in_progress' where key = $1", key); err != nil {
 				return err
 			}
-			return changed(ctx, tx, "update keys set state = 'completed', status = 200, response = $2 where key = $1", key, answer)
+			return changeOne(ctx, tx, "update keys set state = 'completed', status = 200, response = $2 where key = $1", key, answer)
 		})
 	},
 }

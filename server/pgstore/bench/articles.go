@@ -31,7 +31,7 @@ func measureArticles(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	best, others := articles[0].name, []figure{r.describe(ours)}
 	for _, a := range articles {
-		if r.of(a.name, (*cell).rate).Median > r.of(best, (*cell).rate).Median {
+		if r.spread(a.name, (*cell).rate).Median > r.spread(best, (*cell).rate).Median {
 			best = a.name
 		}
 		others = append(others, r.describe(a.name, ours))

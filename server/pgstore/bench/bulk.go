@@ -34,8 +34,8 @@ func (d *database) fill(ctx context.Context, rows int, expiresIn string) error {
 	return nil
 }
 
-// filled is a database with so many of them.
-func filled(ctx context.Context, on *postgres, rows int, expiresIn string) (*database, error) {
+// fillDatabase makes a database with so many of them.
+func fillDatabase(ctx context.Context, on *postgres, rows int, expiresIn string) (*database, error) {
 	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err

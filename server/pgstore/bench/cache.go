@@ -22,7 +22,7 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	counted, err := db.counted()
+	counted, err := db.toCounted()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	}
 	defer func() { err = errors.Join(err, g.close(ctx)) }()
 	key := newKey()
-	if _, err := g.again(ctx, 2, key); err != nil { // the first runs, the second is cached
+	if _, err := g.repeat(ctx, 2, key); err != nil { // the first runs, the second is cached
 		return nil, err
 	}
 	before, err := db.sent(ctx)
@@ -45,7 +45,7 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 		if err != nil {
 			return nil, err
 		}
-		took, err := g.again(ctx, e.loops, key)
+		took, err := g.repeat(ctx, e.loops, key)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (g *guarded) replaying(loops int, key childkey.Key) *variant {
 	turn := func(ctx context.Context, length time.Duration) (w work, err error) {
 		for ; err == nil && w.took < length; w.operations += loops {
 			var took time.Duration
-			took, err = g.again(ctx, loops, key)
+			took, err = g.repeat(ctx, loops, key)
 			w.took += took
 		}
 		return w, err
@@ -83,8 +83,8 @@ func (g *guarded) replaying(loops int, key childkey.Key) *variant {
 	return &variant{name: ours, turn: turn, close: func() error { return nil }}
 }
 
-// again calls so often with one key, and returns how long that took.
-func (g *guarded) again(ctx context.Context, n int, key childkey.Key) (time.Duration, error) {
+// repeat calls so often with one key, and returns how long that took.
+func (g *guarded) repeat(ctx context.Context, n int, key childkey.Key) (time.Duration, error) {
 	start := time.Now()
 	for range n {
 		out, _, err := server.Do(ctx, g.guard, task(server.Keyed), key, 1, func(context.Context, int) (string, error) { return string(answer), nil })

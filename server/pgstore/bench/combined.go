@@ -48,7 +48,7 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.profiler.watched(ctx, e, "combined64", func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) })
+	busy, err := l.profiler.profile(ctx, e, "combined64", func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) })
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error)
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.profiler.watched(ctx, e, "combined256", func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) })
+	busy, err := l.profiler.profile(ctx, e, "combined256", func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) })
 	if err != nil {
 		return nil, err
 	}

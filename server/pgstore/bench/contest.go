@@ -71,7 +71,7 @@ func contest(ctx context.Context, e effort, variants ...*variant) (_ results, er
 // have known that it has to.
 func takeTurn(ctx context.Context, v *variant, length time.Duration, to *cell) (operations int, err error) {
 	for operations == 0 {
-		w, used, wal, err := charged(ctx, v, length)
+		w, used, wal, err := measureTurn(ctx, v, length)
 		if err == nil && v.tally != nil {
 			w.operations, err = v.tally(ctx)
 		}
@@ -87,8 +87,8 @@ func takeTurn(ctx context.Context, v *variant, length time.Duration, to *cell) (
 	return operations, nil
 }
 
-// charged is a turn with its cost: processor time, and bytes of its server's log.
-func charged(ctx context.Context, v *variant, length time.Duration) (w work, used usage, wal float64, err error) {
+// measureTurn takes a turn with its cost: processor time, and bytes of its server's log.
+func measureTurn(ctx context.Context, v *variant, length time.Duration) (w work, used usage, wal float64, err error) {
 	before, err := v.position(ctx)
 	if err != nil {
 		return w, used, 0, err

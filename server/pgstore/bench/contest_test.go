@@ -37,7 +37,7 @@ func TestContest(t *testing.T) {
 	require.Equal(t, []string{"close a", "close b"}, turns[14:])
 	require.Equal(t, 70, total, "the round that warms up counts too: its rows are there")
 	require.Len(t, r["a"], 2)
-	require.Equal(t, spread{Median: 10, Low: 10, High: 10}, r.of("a", (*cell).rate))
+	require.Equal(t, spread{Median: 10, Low: 10, High: 10}, r.spread("a", (*cell).rate))
 	require.Equal(t, spread{Median: 2, Low: 2, High: 2}, r.ratio("a", "b", (*cell).rate))
 	require.Equal(t, 30, r["a"][0].operations)
 	require.Len(t, r["a"][0].waits, 3)

@@ -162,32 +162,32 @@ func openContestant(ctx context.Context, url string) (*pgstore.Store, *failedFlu
 type failedFlushes struct{ lockTimeouts, collisions atomic.Int64 }
 
 // TraceQueryStart implements [pgx.QueryTracer].
-func (t *failedFlushes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (f *failedFlushes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 
 // TraceQueryEnd implements [pgx.QueryTracer].
-func (t *failedFlushes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (f *failedFlushes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TraceBatchStart implements [pgx.BatchTracer].
-func (t *failedFlushes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (f *failedFlushes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
 
 // TraceBatchQuery implements [pgx.BatchTracer].
-func (t *failedFlushes) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (f *failedFlushes) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
 // TraceBatchEnd implements [pgx.BatchTracer].
-func (t *failedFlushes) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+func (f *failedFlushes) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
 	var pgErr *pgconn.PgError
 	if !errors.As(data.Err, &pgErr) {
 		return
 	}
 	switch pgErr.Code {
 	case "55P03":
-		t.lockTimeouts.Add(1)
+		f.lockTimeouts.Add(1)
 	case "23505":
-		t.collisions.Add(1)
+		f.collisions.Add(1)
 	}
 }
 

@@ -32,8 +32,8 @@ func (p *postgres) startCounting(ctx context.Context) error {
 // counts reports whether the server can count statements.
 func (p *postgres) counts() bool { return p.uncounted == nil }
 
-// counted returns the same database for the role whose statements are counted.
-func (d *database) counted() (*database, error) {
+// toCounted returns the same database for the role whose statements are counted.
+func (d *database) toCounted() (*database, error) {
 	if !d.server.counts() {
 		return d, nil
 	}
@@ -52,8 +52,8 @@ func (d *database) counted() (*database, error) {
 // database, BEGIN and COMMIT too; 0 where it cannot count.
 func (d *database) sent(ctx context.Context) (float64, error) { return d.statistic(ctx, "calls") }
 
-// logged returns how many bytes of log those statements have written.
-func (d *database) logged(ctx context.Context) (float64, error) {
+// logBytes returns how many bytes of log those statements have written.
+func (d *database) logBytes(ctx context.Context) (float64, error) {
 	return d.statistic(ctx, "wal_bytes")
 }
 
@@ -70,7 +70,7 @@ type counts struct{ sent, logged float64 }
 
 func (d *database) theirs(ctx context.Context) (c counts, err error) {
 	if c.sent, err = d.sent(ctx); err == nil {
-		c.logged, err = d.logged(ctx)
+		c.logged, err = d.logBytes(ctx)
 	}
 	return c, err
 }

@@ -12,7 +12,7 @@ func TestDatabase_sent(t *testing.T) {
 	on := newPostgres(t)
 	require.NoError(t, on.uncounted, "pg_stat_statements comes with the server's package")
 	db := openDatabase(t, on, someTable)
-	counted, err := db.counted()
+	counted, err := db.toCounted()
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		name string
@@ -50,13 +50,13 @@ func TestStartCluster_uncounted(t *testing.T) {
 	require.NoError(t, p.connect(t.Context()))
 	t.Cleanup(p.look.Close)
 	db := openDatabase(t, p, someTable)
-	counted, err := db.counted()
+	counted, err := db.toCounted()
 	require.NoError(t, err)
 	sent, err := counted.sent(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, sent)
 	l := &lab{fast: p}
-	require.NoError(t, l.uncounted(), "nobody asked for a count")
+	require.NoError(t, l.missingCounts(), "nobody asked for a count")
 	require.Empty(t, counted.statements("statements", []float64{1}, nil))
-	require.ErrorContains(t, l.uncounted(), "no_such_library")
+	require.ErrorContains(t, l.missingCounts(), "no_such_library")
 }

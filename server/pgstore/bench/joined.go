@@ -44,7 +44,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.profiler.watched(ctx, e, "joined", guarded)
+	busy, err := l.profiler.profile(ctx, e, "joined", guarded)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}, busy, []figure{
 		r.describe(onceInteractive), r.describe(onceWithin, businessAlone), r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
 		{Name: "… p50 of one caller", Measures: []measure{
-			p50Of(transactional), p50Of(onceInteractive), one.of(businessAlone, (*cell).p50).Measure(businessAlone, microseconds, nil),
+			p50Of(transactional), p50Of(onceInteractive), one.spread(businessAlone, (*cell).p50).Measure(businessAlone, microseconds, nil),
 		}},
 	}), nil
 }
@@ -216,7 +216,7 @@ func onceRequest() pgstore.OnceRequest {
 // insert, in the business transaction.
 func barrier4(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		err := changed(ctx, tx, "insert into barrier (key, branch, op, reason) values ($1, '01', 'action', 'action') on conflict do nothing", newKey().String())
+		err := changeOne(ctx, tx, "insert into barrier (key, branch, op, reason) values ($1, '01', 'action', 'action') on conflict do nothing", newKey().String())
 		if err == nil {
 			_, err = tx.Exec(ctx, insertBusiness, payload)
 		}

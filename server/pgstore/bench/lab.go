@@ -66,8 +66,8 @@ func (l *lab) name(on *machine) {
 	}
 }
 
-// uncounted is why measures of statements were left out; nil if none was.
-func (l *lab) uncounted() error {
+// missingCounts is why measures of statements were left out; nil if none was.
+func (l *lab) missingCounts() error {
 	for _, p := range []*postgres{l.fast, l.slow} {
 		if p != nil && p.missed {
 			return p.uncounted

@@ -160,10 +160,10 @@ func healthy(ctx context.Context, url string) (bool, error) {
 }
 
 // stop ends the service, and returns what went wrong in it.
-func (s *ledgerService) stop() error {
-	err := s.child.stop(syscall.SIGTERM)
-	if err == nil && s.child.err != nil {
-		err = fmt.Errorf("bench: examples/ledger: %w: %s", s.child.err, strings.TrimSpace(s.said.String()))
+func (l *ledgerService) stop() error {
+	err := l.child.stop(syscall.SIGTERM)
+	if err == nil && l.child.err != nil {
+		err = fmt.Errorf("bench: examples/ledger: %w: %s", l.child.err, strings.TrimSpace(l.said.String()))
 	}
 	return err
 }

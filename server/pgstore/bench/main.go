@@ -126,7 +126,7 @@ func measureAll(ctx context.Context, opts options, amount effort, progress io.Wr
 			return r, fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
-	if err := l.uncounted(); err != nil {
+	if err := l.missingCounts(); err != nil {
 		r.LeftOut = append(r.LeftOut, fmt.Sprintf("all counts of statements (%v)", err))
 		_, _ = fmt.Fprintln(progress, "bench: left out: all counts of statements", err)
 	}

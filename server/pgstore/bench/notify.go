@@ -108,7 +108,7 @@ func notifiedVariant(ctx context.Context, on *postgres, noted *float64) (*varian
 		if err := all(ctx, operations); err != nil {
 			return err
 		}
-		*noted, err = w.noted(ctx, operations)
+		*noted, err = w.countNoted(ctx, operations)
 		return err
 	}
 	return v, nil
@@ -139,7 +139,7 @@ func (w *waitedKeys) variant(ctx context.Context, name string, on *postgres) *va
 func (w *waitedKeys) listen(ctx context.Context) error {
 	key := newKey()
 	waiter := make(chan error, 1)
-	err := own(ctx, w.owner.guard, key, func() {
+	err := runOwn(ctx, w.owner.guard, key, func() {
 		go func() { waiter <- await(ctx, w.waiter.guard, key) }()
 		for end := time.Now().Add(time.Minute); !w.waiter.store.Listening() && time.Now().Before(end) && ctx.Err() == nil; {
 			time.Sleep(time.Millisecond)
@@ -151,9 +151,9 @@ func (w *waitedKeys) listen(ctx context.Context) error {
 	return errors.Join(<-waiter, script("delete from idempotency")(ctx, w.database.look))
 }
 
-// noted returns on which percentage of the records it is noted that somebody waits. It
+// countNoted returns on which percentage of the records it is noted that somebody waits. It
 // is an error if that is not nearly one.
-func (w *waitedKeys) noted(ctx context.Context, operations int) (float64, error) {
+func (w *waitedKeys) countNoted(ctx context.Context, operations int) (float64, error) {
 	n, err := w.database.count(ctx, "select count(*) from idempotency where waiters")
 	if err != nil {
 		return 0, err
@@ -171,9 +171,9 @@ func (w *waitedKeys) turn(ctx context.Context, length time.Duration) (work, erro
 	done, err := callers(waitedCallers, func(ctx context.Context) error {
 		key := newKey()
 		if w.calls.Add(1)%waitedEvery != 0 {
-			return own(ctx, w.owner.guard, key, func() {})
+			return runOwn(ctx, w.owner.guard, key, func() {})
 		}
-		return own(ctx, w.owner.guard, key, func() {
+		return runOwn(ctx, w.owner.guard, key, func() {
 			if w.waited {
 				waiters.Go(func() {
 					if err := await(ctx, w.waiter.guard, key); err != nil {

@@ -23,11 +23,11 @@ func TestWaitedKeys_noted(t *testing.T) {
 		require.NoError(t, err)
 		operations += done.operations
 	}
-	share, err := w.noted(t.Context(), operations)
+	share, err := w.countNoted(t.Context(), operations)
 	require.NoError(t, err)
 	require.InDelta(t, 1, share, 0.3)
 	for _, wrong := range []int{operations / 2, 2 * operations} { // of the latter half would not be noted
-		_, err = w.noted(t.Context(), wrong)
+		_, err = w.countNoted(t.Context(), wrong)
 		require.ErrorContains(t, err, "are noted")
 	}
 }

@@ -17,13 +17,13 @@ type occupation struct {
 	Client  int // In a transaction, they wait for the next statement.
 }
 
-func (w occupation) sum() int { return w.Running + w.Log + w.Others + w.Client }
+func (o occupation) sum() int { return o.Running + o.Log + o.Others + o.Client }
 
-func (w *occupation) add(more occupation) {
-	w.Running += more.Running
-	w.Log += more.Log
-	w.Others += more.Others
-	w.Client += more.Client
+func (o *occupation) add(more occupation) {
+	o.Running += more.Running
+	o.Log += more.Log
+	o.Others += more.Others
+	o.Client += more.Client
 }
 
 // occupationQuery leaves out the connection that looks, and idle connections. WALWrite is both the
@@ -37,11 +37,11 @@ from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backen
 // betweenLooks is the pause between two looks.
 const betweenLooks = 5 * time.Millisecond
 
-// occupied is a figure of the mean number of the server's connections in each state, while a
+// measureConnections makes a figure of the mean number of the server's connections in each state, while a
 // variant has a turn of its own. If the variant falls short of a goal, the figure says whether the
 // processor is short, or the disk, or neither. Callers that the server does not know of are on
 // their way, or being served in this process.
-func occupied(ctx context.Context, e effort, open func() (*variant, error)) (f figure, err error) {
+func measureConnections(ctx context.Context, e effort, open func() (*variant, error)) (f figure, err error) {
 	v, err := warm(ctx, e, open)
 	if err != nil {
 		return f, err

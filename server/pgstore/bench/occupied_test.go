@@ -40,7 +40,7 @@ func TestOccupied(t *testing.T) {
 		return work{operations: 1}, errors.Join(err, <-done, <-done, <-done)
 	}
 	closed := false
-	f, err := occupied(t.Context(), effort{slices: 1, slice: 500 * time.Millisecond}, func() (*variant, error) {
+	f, err := measureConnections(t.Context(), effort{slices: 1, slice: 500 * time.Millisecond}, func() (*variant, error) {
 		return &variant{name: "v", server: on, turn: turn, close: func() error { closed = true; return nil }}, nil
 	})
 	require.NoError(t, err)
@@ -61,12 +61,12 @@ func TestOccupied(t *testing.T) {
 
 func TestOccupied_failures(t *testing.T) {
 	t.Parallel()
-	_, err := occupied(t.Context(), mini, func() (*variant, error) { return nil, errBroken })
+	_, err := measureConnections(t.Context(), mini, func() (*variant, error) { return nil, errBroken })
 	require.ErrorIs(t, err, errBroken)
 	on := newPostgres(t)
 	for turn := 1; turn <= 2; turn++ {
 		n := 0
-		_, err = occupied(t.Context(), mini, func() (*variant, error) {
+		_, err = measureConnections(t.Context(), mini, func() (*variant, error) {
 			return &variant{name: "v", server: on, close: func() error { return nil }, turn: func(context.Context, time.Duration) (work, error) {
 				if n++; n == turn {
 					return work{}, errBroken

@@ -61,9 +61,9 @@ func measurePartition(ctx context.Context, l *lab, e effort) (_ []figure, err er
 }
 
 // maintain adds how long the maintenance of partitions takes.
-func (s *keyStore) maintain(ctx context.Context, times *[]float64) error {
+func (k *keyStore) maintain(ctx context.Context, times *[]float64) error {
 	start := time.Now()
-	err := s.MaintainPartitions(ctx, keptAnswers)
+	err := k.MaintainPartitions(ctx, keptAnswers)
 	*times = append(*times, time.Since(start).Seconds())
 	return err
 }
@@ -71,7 +71,7 @@ func (s *keyStore) maintain(ctx context.Context, times *[]float64) error {
 const expiredName = "idempotency_answer_p20200101"
 
 // expiredPartition makes a partition of the past.
-func (s *keyStore) expiredPartition(ctx context.Context, rows int) error {
+func (k *keyStore) expiredPartition(ctx context.Context, rows int) error {
 	for _, statement := range []string{
 		"create table " + expiredName + " partition of idempotency_answer for values from ('2020-01-01 00:00Z') to ('2020-01-02 00:00Z')",
 		fmt.Sprintf(`insert into idempotency_answer (kept_until, key, envelope)
@@ -79,7 +79,7 @@ func (s *keyStore) expiredPartition(ctx context.Context, rows int) error {
 		"vacuum analyze " + expiredName,
 		"checkpoint",
 	} {
-		if err := script(statement)(ctx, s.look); err != nil {
+		if err := script(statement)(ctx, k.look); err != nil {
 			return err
 		}
 	}

@@ -61,12 +61,12 @@ func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file 
 	return v, nil
 }
 
-func (b *pgbench) variant(name string) *variant {
-	before := b.counted
+func (p *pgbench) variant(name string) *variant {
+	before := p.counted
 	return &variant{
-		name: name, server: b.server, connections: b.connections, turn: b.turn, tally: b.tally,
-		check: func(ctx context.Context, operations int) error { return b.check(ctx, before+operations) },
-		close: b.stop,
+		name: name, server: p.server, connections: p.connections, turn: p.turn, tally: p.tally,
+		check: func(ctx context.Context, operations int) error { return p.check(ctx, before+operations) },
+		close: p.stop,
 	}
 }
 
@@ -99,13 +99,13 @@ func startPgbench(ctx context.Context, db *database, file string, connections in
 	if b.folder, err = os.MkdirTemp("", "fanonce-bench-"); err != nil {
 		return nil, err
 	}
-	before, err := b.finished(ctx)
+	before, err := b.countDone(ctx)
 	if err == nil {
 		b.child, err = b.launch(program, file)
 	}
 	if err == nil { // it begins when all are connected
 		err = until(ctx, b.child, "start pgbench", func() (bool, error) {
-			n, err := b.finished(ctx)
+			n, err := b.countDone(ctx)
 			return n > before, err
 		})
 	}
@@ -129,8 +129,8 @@ func rowsOf(file string) int {
 	return 1
 }
 
-func (b *pgbench) launch(program, file string) (*child, error) {
-	cmd, err := b.command(program, file, "-T", "86400")
+func (p *pgbench) launch(program, file string) (*child, error) {
+	cmd, err := p.command(program, file, "-T", "86400")
 	if err != nil {
 		return nil, err
 	}
@@ -138,52 +138,52 @@ func (b *pgbench) launch(program, file string) (*child, error) {
 }
 
 // command is pgbench with the script and these arguments besides.
-func (b *pgbench) command(program, file string, args ...string) (*exec.Cmd, error) {
+func (p *pgbench) command(program, file string, args ...string) (*exec.Cmd, error) {
 	text, err := scripts.ReadFile("script/" + file)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(b.folder, file)
+	path := filepath.Join(p.folder, file)
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(b.url)
+	u, err := url.Parse(p.url)
 	if err != nil {
 		return nil, err
 	}
 	password, _ := u.User.Password()
-	cmd := exec.Command(program, append(args, "-n", "-M", "prepared", "-c", strconv.Itoa(b.connections), "-j", strconv.Itoa(min(4, b.connections)), //nolint:noctx // it is ended by stop
-		"-f", path, "-h", b.server.socket, "-p", u.Query().Get("port"), "-U", u.User.Username(), b.name)...)
+	cmd := exec.Command(program, append(args, "-n", "-M", "prepared", "-c", strconv.Itoa(p.connections), "-j", strconv.Itoa(min(4, p.connections)), //nolint:noctx // it is ended by stop
+		"-f", path, "-h", p.server.socket, "-p", u.Query().Get("port"), "-U", u.User.Username(), p.name)...)
 	// It may read the table as a whole otherwise to find 256 rows.
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "PGOPTIONS=-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off")
 	return cmd, nil
 }
 
-func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
+func (p *pgbench) countDone(ctx context.Context) (int, error) { return p.count(ctx, p.done) }
 
 // turn lets pgbench go on for a while. Work of its server at the end of the time counts.
-func (b *pgbench) turn(ctx context.Context, length time.Duration) (w work, err error) {
+func (p *pgbench) turn(ctx context.Context, length time.Duration) (w work, err error) {
 	start := time.Now()
-	if err := b.child.process.Signal(syscall.SIGCONT); err != nil {
+	if err := p.child.process.Signal(syscall.SIGCONT); err != nil {
 		return w, err
 	}
 	select {
 	case <-time.After(length):
 	case <-ctx.Done():
-	case <-b.child.done:
-		return w, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
+	case <-p.child.done:
+		return w, fmt.Errorf("bench: pgbench ended: %w", p.child.err)
 	}
 	w.took = time.Since(start)
-	return w, b.pause(ctx)
+	return w, p.pause(ctx)
 }
 
 // pause stops pgbench, and waits until the server has done what it was asked.
-func (b *pgbench) pause(ctx context.Context) error {
-	if err := b.child.process.Signal(syscall.SIGSTOP); err != nil {
+func (p *pgbench) pause(ctx context.Context) error {
+	if err := p.child.process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return until(ctx, b.child, "stop pgbench", func() (bool, error) {
-		n, err := b.count(ctx, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgbench' and state = 'active'")
+	return until(ctx, p.child, "stop pgbench", func() (bool, error) {
+		n, err := p.count(ctx, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgbench' and state = 'active'")
 		return n == 0, err
 	})
 }
@@ -191,28 +191,28 @@ func (b *pgbench) pause(ctx context.Context) error {
 // tally returns what has been done since it was last called. It reads the whole table, which is not
 // pgbench's work and must not be charged to it. A statement that the server begins later counts the
 // next time.
-func (b *pgbench) tally(ctx context.Context) (operations int, err error) {
-	n, err := b.finished(ctx)
+func (p *pgbench) tally(ctx context.Context) (operations int, err error) {
+	n, err := p.countDone(ctx)
 	if err != nil {
 		return 0, err
 	}
-	operations, b.counted = n-b.counted, n
+	operations, p.counted = n-p.counted, n
 	return operations, nil
 }
 
 // check looks whether the counted rows are all rows, except for those after the last count: one
 // statement of each connection.
-func (b *pgbench) check(ctx context.Context, operations int) error {
-	n, err := b.finished(ctx)
-	if err == nil && (n < operations || n > operations+b.ahead*b.connections) {
+func (p *pgbench) check(ctx context.Context, operations int) error {
+	n, err := p.countDone(ctx)
+	if err == nil && (n < operations || n > operations+p.ahead*p.connections) {
 		err = fmt.Errorf("%d rows are finished, %d operations were counted", n, operations)
 	}
 	return err
 }
 
-func (b *pgbench) stop() (err error) {
-	if b.child != nil {
-		err = b.child.stop(syscall.SIGKILL)
+func (p *pgbench) stop() (err error) {
+	if p.child != nil {
+		err = p.child.stop(syscall.SIGKILL)
 	}
-	return errors.Join(err, os.RemoveAll(b.folder))
+	return errors.Join(err, os.RemoveAll(p.folder))
 }

@@ -32,36 +32,36 @@ func loggedVariant(ctx context.Context, server *postgres, name, file string) (*v
 	return &variant{
 		name: name, server: server,
 		turn: func(ctx context.Context, length time.Duration) (work, error) {
-			return b.logged(ctx, program, file, length)
+			return b.runLogged(ctx, program, file, length)
 		},
 		check: func(ctx context.Context, operations int) error { return db.holds(ctx, operations, completed) },
 		close: func() error { return errors.Join(b.stop(), db.drop()) },
 	}, nil
 }
 
-// logged lets pgbench work for whole seconds, at least one: it counts in no others. The
+// runLogged lets pgbench work for whole seconds, at least one: it counts in no others. The
 // turn took what its transactions did, so that connecting is in none of its figures.
-func (b *pgbench) logged(ctx context.Context, program, file string, length time.Duration) (w work, err error) {
-	prefix := filepath.Join(b.folder, "log")
+func (p *pgbench) runLogged(ctx context.Context, program, file string, length time.Duration) (w work, err error) {
+	prefix := filepath.Join(p.folder, "log")
 	seconds := max(1, int(math.Ceil(length.Seconds())))
-	cmd, err := b.command(program, file, "-T", strconv.Itoa(seconds), "-l", "--log-prefix", prefix)
+	cmd, err := p.command(program, file, "-T", strconv.Itoa(seconds), "-l", "--log-prefix", prefix)
 	if err != nil {
 		return w, err
 	}
 	var said strings.Builder
 	cmd.Stderr = &said
-	if b.child, err = launch(cmd); err != nil {
+	if p.child, err = launch(cmd); err != nil {
 		return w, err
 	}
 	select {
-	case <-b.child.done:
+	case <-p.child.done:
 	case <-ctx.Done():
-		return w, errors.Join(context.Cause(ctx), b.child.stop(syscall.SIGKILL))
+		return w, errors.Join(context.Cause(ctx), p.child.stop(syscall.SIGKILL))
 	}
-	if b.child.err != nil {
-		return w, fmt.Errorf("bench: pgbench: %w: %s", b.child.err, strings.TrimSpace(said.String()))
+	if p.child.err != nil {
+		return w, fmt.Errorf("bench: pgbench: %w: %s", p.child.err, strings.TrimSpace(said.String()))
 	}
-	name := prefix + "." + strconv.Itoa(b.child.process.Pid)
+	name := prefix + "." + strconv.Itoa(p.child.process.Pid)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return w, err

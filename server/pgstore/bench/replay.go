@@ -32,7 +32,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	db, err := filled(ctx, on, e.replayKeys, "1 day")
+	db, err := fillDatabase(ctx, on, e.replayKeys, "1 day")
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	writes, err := d.counted(ctx, e)
+	writes, err := d.countWrites(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +152,9 @@ func (d *duplicates) variant(name string, n int, operation func(context.Context)
 	}
 }
 
-// counted is what the server counts of repeats, by its statistics and its log.
-func (d *duplicates) counted(ctx context.Context, e effort) ([]measure, error) {
-	db, err := d.database.counted()
+// countWrites returns what the server counts of repeats, by its statistics and its log.
+func (d *duplicates) countWrites(ctx context.Context, e effort) ([]measure, error) {
+	db, err := d.database.toCounted()
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err e
 		name  string
 		retry bool
 	}{{"retries", true}, {"duplicates", false}} {
-		w, err := d.written(ctx, e, callers(replayers, d.ask(kind.retry)))
+		w, err := d.measureWrites(ctx, e, callers(replayers, d.ask(kind.retry)))
 		if err != nil {
 			return nil, err
 		}
@@ -198,8 +198,8 @@ func (w written) measures(on *database, kind string) []measure {
 	return append(all, on.statements("their statements each", w.sent, nil)...)
 }
 
-// written returns what the server does in turns.
-func (d *duplicates) written(ctx context.Context, e effort, turn func(context.Context, time.Duration) (work, error)) (w written, err error) {
+// measureWrites returns what the server does in turns.
+func (d *duplicates) measureWrites(ctx context.Context, e effort, turn func(context.Context, time.Duration) (work, error)) (w written, err error) {
 	for range max(e.rounds, 3) {
 		before, err := d.theirs(ctx)
 		if err != nil {

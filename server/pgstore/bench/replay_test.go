@@ -15,7 +15,7 @@ import (
 func TestDuplicates_written(t *testing.T) {
 	t.Parallel()
 	db := openDatabase(t, newPostgres(t), someTable)
-	counted, err := db.counted()
+	counted, err := db.toCounted()
 	require.NoError(t, err)
 	repeats, err := counted.pool(t.Context(), 1)
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestDuplicates_written(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			left := tt.statements
-			w, err := d.written(t.Context(), mini, func(ctx context.Context, _ time.Duration) (work, error) {
+			w, err := d.measureWrites(t.Context(), mini, func(ctx context.Context, _ time.Duration) (work, error) {
 				var statement string
 				statement, left = left[0], left[1:]
 				return work{operations: 1}, script(statement)(ctx, tt.by)

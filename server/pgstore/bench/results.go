@@ -42,8 +42,8 @@ func (c *cell) add(w work, u usage, wal float64) {
 // results are the cells of each variant, round by round.
 type results map[string][]*cell
 
-// of returns what value finds in each round of a variant.
-func (r results) of(name string, value func(*cell) float64) spread {
+// spread returns what value finds in each round of a variant.
+func (r results) spread(name string, value func(*cell) float64) spread {
 	var values []float64
 	for _, c := range r[name] {
 		values = append(values, value(c))
@@ -63,22 +63,22 @@ func (r results) ratio(name, other string, value func(*cell) float64) spread {
 // describe is a figure that says how a variant did, without a goal; by another's
 // rate if there is one.
 func (r results) describe(name string, other ...string) figure {
-	f := figure{Name: "… " + name, Measures: []measure{r.of(name, (*cell).rate).Measure("rate", perSecond, nil)}}
+	f := figure{Name: "… " + name, Measures: []measure{r.spread(name, (*cell).rate).Measure("rate", perSecond, nil)}}
 	for _, o := range other {
 		f.Measures = append(f.Measures, r.ratio(name, o, (*cell).rate).Measure("by "+o, times, nil))
 	}
 	if r[name][0].waits != nil {
-		f.Measures = append(f.Measures, r.of(name, (*cell).p50).Measure("p50", microseconds, nil), r.of(name, (*cell).p99).Measure("p99", microseconds, nil))
+		f.Measures = append(f.Measures, r.spread(name, (*cell).p50).Measure("p50", microseconds, nil), r.spread(name, (*cell).p99).Measure("p99", microseconds, nil))
 	}
-	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).Measure("CPU", microseconds, nil))
+	f.Measures = append(f.Measures, r.spread(name, (*cell).cpuEach).Measure("CPU", microseconds, nil))
 	if r[name][0].waits != nil { // else this process only watches
-		f.Measures = append(f.Measures, r.of(name, (*cell).hereEach).Measure("of it here", microseconds, nil))
+		f.Measures = append(f.Measures, r.spread(name, (*cell).hereEach).Measure("of it here", microseconds, nil))
 	}
 	if n := r[name][0].connections; n > 0 {
 		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
 	}
 	if r[name][0].wal > 0 {
-		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).Measure("WAL", byteCount, nil))
+		f.Measures = append(f.Measures, r.spread(name, (*cell).walEach).Measure("WAL", byteCount, nil))
 	}
 	return f
 }

@@ -58,8 +58,8 @@ func claimsVariant(ctx context.Context, on *postgres, name string, there int) (*
 	return v, nil
 }
 
-func (s *keyStore) claim(ctx context.Context) error {
-	_, won, err := claim(ctx, s, claimOf(random()))
+func (k *keyStore) claim(ctx context.Context) error {
+	_, won, err := claim(ctx, k, claimOf(random()))
 	if err == nil && !won {
 		err = errNotFirst
 	}

@@ -50,13 +50,13 @@ func measureSizes(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 }
 
 // completeMany claims and completes so many keys, and checks that it did.
-func (s *keyStore) completeMany(ctx context.Context, callers, keys int) error {
+func (k *keyStore) completeMany(ctx context.Context, callers, keys int) error {
 	errs := make([]error, callers)
 	var running sync.WaitGroup
 	for i := range callers {
 		running.Go(func() {
 			for n := i; n < keys && errs[i] == nil; n += callers {
-				errs[i] = s.claimAndComplete(ctx)
+				errs[i] = k.claimAndComplete(ctx)
 			}
 		})
 	}
@@ -64,5 +64,5 @@ func (s *keyStore) completeMany(ctx context.Context, callers, keys int) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return s.check(ctx, keys)
+	return k.check(ctx, keys)
 }

@@ -17,10 +17,10 @@ type profiler struct {
 	folder string // keeps the profiles, for go tool pprof; "": nothing does
 }
 
-// watched are two figures of a variant in turns of its own: what the server's connections
+// profile takes two figures of a variant in turns of its own: what the server's connections
 // are at, and what the processor is at. name is the profile's.
-func (p profiler) watched(ctx context.Context, e effort, name string, open func() (*variant, error)) ([]figure, error) {
-	busy, err := occupied(ctx, e, open)
+func (p profiler) profile(ctx context.Context, e effort, name string, open func() (*variant, error)) ([]figure, error) {
+	busy, err := measureConnections(ctx, e, open)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func (p profiler) spent(ctx context.Context, e effort, name string, open func() 
 	defer func() { err = errors.Join(err, v.close()) }()
 	var w work
 	var used usage
-	taken, err := profiled(func() (err error) {
-		w, used, _, err = charged(ctx, v, time.Duration(e.slices)*e.slice)
+	taken, err := takeProfile(func() (err error) {
+		w, used, _, err = measureTurn(ctx, v, time.Duration(e.slices)*e.slice)
 		return err
 	})
 	if err != nil {
@@ -67,8 +67,8 @@ func (p profiler) spent(ctx context.Context, e effort, name string, open func() 
 // oneProfile: a process can have one taken at a time.
 var oneProfile sync.Mutex
 
-// profiled returns the profile of this process while do works.
-func profiled(do func() error) ([]byte, error) {
+// takeProfile returns the profile of this process while do works.
+func takeProfile(do func() error) ([]byte, error) {
 	oneProfile.Lock()
 	defer oneProfile.Unlock()
 	var taken bytes.Buffer

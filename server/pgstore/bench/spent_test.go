@@ -127,11 +127,11 @@ func TestSpent_failures(t *testing.T) {
 	var closed bool
 	_, err = profiler{folder: filepath.Join(t.TempDir(), "none")}.spent(t.Context(), mini, "v", func() (*variant, error) { return hashing(&closed), nil })
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = profiler{}.watched(t.Context(), mini, "v", func() (*variant, error) { return nil, errBroken })
+	_, err = profiler{}.profile(t.Context(), mini, "v", func() (*variant, error) { return nil, errBroken })
 	require.ErrorIs(t, err, errBroken)
 
 	require.NoError(t, pprof.StartCPUProfile(io.Discard))
 	defer pprof.StopCPUProfile()
-	_, err = profiled(func() error { return errors.New("not called") })
+	_, err = takeProfile(func() error { return errors.New("not called") })
 	require.ErrorContains(t, err, "bench: profile:")
 }

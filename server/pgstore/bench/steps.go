@@ -19,7 +19,7 @@ func steps(ctx context.Context, on *postgres, e effort, n int) (f figure, err er
 	if err != nil {
 		return f, err
 	}
-	counted, err := db.counted()
+	counted, err := db.toCounted()
 	if err != nil {
 		return f, err
 	}

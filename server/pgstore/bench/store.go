@@ -66,18 +66,18 @@ func storeOn(ctx context.Context, db *database, cfg pgstore.Config) (*keyStore, 
 	return &keyStore{s, db}, nil
 }
 
-func (s *keyStore) variant(name string, turn func(context.Context, time.Duration) (work, error)) *variant {
-	return &variant{name: name, server: s.server, turn: turn, check: s.check, close: s.close}
+func (k *keyStore) variant(name string, turn func(context.Context, time.Duration) (work, error)) *variant {
+	return &variant{name: name, server: k.server, turn: turn, check: k.check, close: k.close}
 }
 
-func (s *keyStore) close() error {
-	s.Close()
-	return s.drop()
+func (k *keyStore) close() error {
+	k.Close()
+	return k.drop()
 }
 
 // check looks whether each operation left a row, and nothing else did.
-func (s *keyStore) check(ctx context.Context, operations int) error {
-	return s.holds(ctx, operations, completed+" and fence = 1", "select count(*) from idempotency")
+func (k *keyStore) check(ctx context.Context, operations int) error {
+	return k.holds(ctx, operations, completed+" and fence = 1", "select count(*) from idempotency")
 }
 
 // holds checks that each of the queries counts so many.
@@ -107,8 +107,8 @@ func claimOf(id store.ID) store.ClaimRequest {
 }
 
 // claimAndComplete is what a callee's two durable steps cost, for a fresh key.
-func (s *keyStore) claimAndComplete(ctx context.Context) error {
-	return complete(ctx, s, random())
+func (k *keyStore) claimAndComplete(ctx context.Context) error {
+	return complete(ctx, k, random())
 }
 
 // claim repeats a claim that waited for longer than LockTimeout, as a caller does that is told so. No other transaction

@@ -46,7 +46,7 @@ func measureSweep(ctx context.Context, l *lab, e effort) ([]figure, error) {
 type pairOfRounds struct{ baseline, swept, took time.Duration }
 
 func sweepPair(ctx context.Context, on *postgres, e effort) (p pairOfRounds, err error) {
-	db, err := filled(ctx, on, e.sweepRows, "-1 hour")
+	db, err := fillDatabase(ctx, on, e.sweepRows, "-1 hour")
 	if err != nil {
 		return p, err
 	}
@@ -103,13 +103,13 @@ type sweepProgress struct {
 	done chan struct{}
 }
 
-func (p *sweepProgress) Observe(_ context.Context, e server.Event) {
+func (s *sweepProgress) Observe(_ context.Context, e server.Event) {
 	if e.Kind != server.EventSwept {
 		return
 	}
-	before := p.left
-	if p.left -= int64(e.Count); before > 0 && p.left <= 0 {
-		close(p.done)
+	before := s.left
+	if s.left -= int64(e.Count); before > 0 && s.left <= 0 {
+		close(s.done)
 	}
 }
 

@@ -138,11 +138,11 @@ func parseProcess(text string) (pid int, p process, err error) {
 }
 
 // tree returns what root and its descendants have used.
-func (all processes) tree(root int) time.Duration {
-	used := all[root].used
-	for pid, p := range all {
-		if p.parent == root && pid != root {
-			used += all.tree(pid)
+func (p processes) tree(root int) time.Duration {
+	used := p[root].used
+	for pid, child := range p {
+		if child.parent == root && pid != root {
+			used += p.tree(pid)
 		}
 	}
 	return used

@@ -133,7 +133,7 @@ type pair struct {
 
 func openPair(ctx context.Context, db *database, listen bool) (_ *pair, err error) {
 	p := &pair{}
-	counted, err := db.counted() // of the waiter
+	counted, err := db.toCounted() // of the waiter
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (p *pair) wait(ctx context.Context, hear hearer, n int) ([]time.Duration, e
 		claimed, ended, owned := make(chan struct{}), make(chan struct{}), make(chan time.Time, 1)
 		work := leastWork + (mostWork-leastWork)*time.Duration(i)/time.Duration(n)
 		running.Go(func() {
-			errs[i] = own(ctx, p.owner.guard, key, func() {
+			errs[i] = runOwn(ctx, p.owner.guard, key, func() {
 				close(claimed)
 				time.Sleep(work)
 			})
@@ -191,8 +191,8 @@ func (p *pair) wait(ctx context.Context, hear hearer, n int) ([]time.Duration, e
 	return waits, errors.Join(errs...)
 }
 
-// own runs a handler that does the work.
-func own(ctx context.Context, g *server.Guard, key childkey.Key, work func()) error {
+// runOwn runs a handler that does the work.
+func runOwn(ctx context.Context, g *server.Guard, key childkey.Key, work func()) error {
 	_, replayed, err := server.Do(ctx, g, task(server.Keyed), key, 1, func(context.Context, int) (string, error) {
 		work()
 		return string(answer), nil

@@ -48,7 +48,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 		return nil, err
 	}
 	took := inMilliseconds(time.Duration(h.took.Load())) / float64(max(1, h.ran.Load()))
-	busy, err := l.profiler.watched(ctx, e, "work20ms", func() (*variant, error) { return &guarded, nil })
+	busy, err := l.profiler.profile(ctx, e, "work20ms", func() (*variant, error) { return &guarded, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	ceiling := workers / workTime.Seconds()
 	return slices.Concat([]figure{
 		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
-			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).Measure("of 256/20 ms", percent, benchkit.AtLeast(85)),
+			r.spread(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).Measure("of 256/20 ms", percent, benchkit.AtLeast(85)),
 			number("handlers took", took, milliseconds, nil),
 			number("connections held", float64(held), "", benchkit.AtMost(0)),
 		}},
