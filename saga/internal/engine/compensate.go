@@ -22,17 +22,17 @@ const (
 func (p *progress) standing(s *Step, now time.Time) standing {
 	f, u := &p.forward[s.Index], &p.undo[s.Index]
 	switch {
-	case f.running || u.running:
+	case f.isRunning() || u.isRunning():
 		return busy
-	case f.isHarmless(), !f.known && !f.maybe, s.leavesNothing():
+	case f.isHarmless(), !f.isKnown() && !f.maybe, s.leavesNothing():
 		return cleared
 	case u.isCompleted():
 		return cleared
-	case !f.final:
+	case !f.isEnded():
 		return p.openStanding(s, now)
 	case s.Undo == nil:
 		return blocked // never with a checked plan
-	case u.final || u.lost:
+	case u.isOver():
 		return blocked
 	default:
 		return undoable
@@ -49,11 +49,11 @@ func (p *progress) resolveUntil() time.Time { return p.failedAt.Add(p.plan.UndoB
 func (p *progress) openStanding(s *Step, now time.Time) standing {
 	u := &p.undo[s.Index]
 	switch {
-	case p.forward[s.Index].lost, p.isStarved(s):
+	case p.forward[s.Index].state == callGivenUp, p.isStarved(s):
 		return blocked
 	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.mayUndoUnknown(s, now):
 		return unsolved
-	case u.final || u.lost:
+	case u.isOver():
 		return blocked
 	}
 	return undoable
@@ -62,7 +62,7 @@ func (p *progress) openStanding(s *Step, now time.Time) standing {
 // mayUndoUnknown reports whether a step is undone although its outcome is unknown. An owner that comes
 // after the step's Timeout tries it once: the previous owner may have had an answer.
 func (p *progress) mayUndoUnknown(s *Step, now time.Time) bool {
-	return p.isExhausted(s) || p.isExpired(s, now) && p.forward[s.Index].attempted
+	return p.isExhausted(s) || p.isExpired(s, now) && p.forward[s.Index].isAttempted()
 }
 
 // decideBackward decides for a saga that goes back. First the saga finds out which steps had an effect.
@@ -120,7 +120,7 @@ func isFree(s *Step, all []standing) bool {
 func (p *progress) obstacle(all []standing, late bool) *journal.Failure {
 	for i := len(all) - 1; i >= 0; i-- {
 		s := p.plan.Steps[i]
-		undo := s.Undo != nil && (p.forward[i].final || p.undo[i].known)
+		undo := s.Undo != nil && (p.forward[i].isEnded() || p.undo[i].isKnown())
 		t := task{s, undo}
 		switch {
 		case all[i] == blocked:

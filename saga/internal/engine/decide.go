@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -49,7 +48,7 @@ func (p *progress) decideForward(now time.Time) decision {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
 		done = done && l.isCompleted()
-		if l.final || l.running || l.lost || !p.isEnabled(s) || p.isSpent(s, now) {
+		if l.isOver() || l.isRunning() || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
 		d.sooner(p.limit(s), now)
@@ -98,7 +97,7 @@ func (p *progress) isPivotOpen() bool {
 		return false
 	}
 	l := &p.forward[p.plan.pivot.Index]
-	return l.running || l.maybe && !l.final
+	return l.isRunning() || l.maybe && !l.isEnded()
 }
 
 // isEnabled reports whether a step may begin.
@@ -151,7 +150,7 @@ func (p *progress) isExpired(s *Step, now time.Time) bool {
 // isExhausted reports whether a step has had all the attempts that its policy gives it.
 func (p *progress) isExhausted(s *Step) bool {
 	l, n := &p.forward[s.Index], s.Attempts()
-	return n > 0 && !l.final && l.attempts >= n
+	return n > 0 && !l.isEnded() && l.attempts >= n
 }
 
 // isSpent reports whether a step is not tried any more.
@@ -164,8 +163,8 @@ func (p *progress) failure(now time.Time) *journal.Failure {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
 		switch {
-		case l.isCompleted() && !p.isOutputMissing(s), l.running:
-		case l.final || l.lost:
+		case l.isCompleted() && !p.isOutputMissing(s), l.isRunning():
+		case l.isOver():
 			return l.failure(task{s, false}, journal.ReasonStep)
 		case p.isEnabled(s) && p.isExhausted(s):
 			return l.failure(task{s, false}, journal.ReasonStep)
@@ -182,30 +181,18 @@ func (p *progress) isOutputMissing(s *Step) bool {
 		return false
 	}
 	for _, b := range s.behind {
-		if next := p.plan.Steps[b]; !p.forward[b].final && p.isStarved(next) {
+		if next := p.plan.Steps[b]; !p.forward[b].isEnded() && p.isStarved(next) {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *leg) failure(t task, reason journal.Reason) *journal.Failure {
-	f := &journal.Failure{
-		Reason: reason, Step: t.step.Name, Undo: t.undo, Outcome: l.outcome,
-		Status: l.entry.Status, Code: l.entry.Code, Detail: l.entry.Detail, Problem: l.entry.Problem,
-		Body: l.entry.Body, BodyTooLong: l.entry.BodyTooLong,
-	}
-	if !l.known {
-		f.Outcome = retry.NotSent
-	}
-	return f
-}
-
 // hasLaterCall reports whether a call will be tried later.
 func (p *progress) hasLaterCall(now time.Time) bool {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		if !l.final && !l.lost && p.isEnabled(s) && !p.isSpent(s, now) {
+		if !l.isOver() && p.isEnabled(s) && !p.isSpent(s, now) {
 			return true
 		}
 	}

@@ -47,7 +47,7 @@ type execution struct {
 	confirmed time.Time // when the journal was asked last that said that the saga is the owner's
 	looked    time.Time // when, by the journal's clock, the record was read last; see hearVerbs
 	announced bool      // see announce
-	must      bool      // what is dirty must be written before anything else is begun
+	must      bool      // what is due must be written before anything else is begun
 
 	// Set before over is closed.
 	final journal.Record // where the saga ended, or got stuck
@@ -252,14 +252,17 @@ func (x *execution) book(e *ending) {
 		p.renew(now)
 	}
 	switch {
-	case l.final:
-		l.dirty, x.must = true, true
+	case l.isEnded():
+		l.owe()
+		x.must = true
 		wait = 0
 	case !e.task.undo && p.isExhausted(e.task.step):
-		l.dirty, x.must = true, true
+		l.owe()
+		x.must = true
 		wait = 0
 	case wait > time.Second:
-		l.dirty, x.must = true, true
+		l.owe()
+		x.must = true
 	}
 	x.engine.report(x.ctx, journal.Event{
 		Kind: journal.EventAttempt,

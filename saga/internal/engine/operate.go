@@ -131,7 +131,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 			return journal.Change{}, conflictError(r, "it is past the point where it could be undone")
 		case l.isCompleted():
 			return journal.Change{}, conflictError(r, step+" completed")
-		case !l.known && !l.maybe:
+		case !l.isKnown() && !l.maybe:
 			return journal.Change{}, conflictError(r, step+" was never begun")
 		case l.isHarmless():
 			return journal.Change{}, conflictError(r, step+" was rejected already")
@@ -141,7 +141,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		entries := replaceEntry(r.Entries, journal.Entry{
 			Step: step, Outcome: retry.Rejected, Attempts: l.attempts, At: r.Now, Forced: by.Actor,
 		})
-		if undo.known { // it was sent, and there was nothing to undo
+		if undo.isKnown() { // it was sent, and there was nothing to undo
 			entries = replaceEntry(entries, journal.Entry{
 				Step: step, Undo: true, Outcome: retry.Completed, Attempts: undo.attempts, At: r.Now, Forced: by.Actor, Nothing: true,
 			})

@@ -27,36 +27,6 @@ type progress struct {
 	running  int // running calls
 }
 
-// A leg is one direction of a step: its call, or its undo.
-type leg struct {
-	known   bool // an entry or an attempt exists
-	running bool // a call is running
-	final   bool
-	// maybe says that an attempt by this owner, or by an earlier one, may have had its effect.
-	// Only proof of the opposite resets it.
-	maybe     bool
-	opened    bool // of the pivot: the journal says that it begins or has begun
-	attempted bool // by this owner, or by an owner whose answers are all known
-	lost      bool // not to be sent again, with an unknown outcome
-	unsaid    bool // the journal does not have this leg yet
-	dirty     bool // the next write is to have this leg
-	outcome   retry.Outcome
-	result    []byte
-	attempts  int
-	retryAt   time.Time
-	at        time.Time     // when it ended, if it is final
-	entry     journal.Entry // for people: the last observation
-	calls     *retry.Calls  // that its function made; nil: none yet
-}
-
-// isCompleted reports whether the leg ended well.
-func (l *leg) isCompleted() bool { return l.final && l.outcome == retry.Completed }
-
-// isHarmless reports whether the leg ended without an effect.
-func (l *leg) isHarmless() bool {
-	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
-}
-
 // load returns the progress of the saga in r. trusted says that the entries have all calls that
 // any engine sent.
 func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
@@ -77,16 +47,30 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 			return nil, fmt.Errorf("%w: an entry for %q, which is no step", journal.ErrCorrupt, e.Step)
 		}
 		l := loaded.leg(task{s, e.Undo})
-		*l = leg{
-			known: true, opened: true, final: !e.Pending, lost: e.Pending && e.Code == wire.KeyExpired, outcome: e.Outcome, result: e.Result,
-			attempts: e.Attempts, retryAt: e.RetryAt, at: e.At, entry: e,
-			maybe: e.Pending && e.Outcome == retry.Unknown, attempted: trusted && e.Attempts > 0,
-		}
+		*l = toLeg(e, trusted)
 	}
 	if !trusted {
 		loaded.doubt()
 	}
 	return loaded, nil
+}
+
+// toLeg returns the leg of an entry. trusted is as in load.
+func toLeg(e journal.Entry, trusted bool) leg {
+	l := leg{
+		state: callEnded, knowledge: knowledgeKnown, maybe: e.Pending && e.Outcome == retry.Unknown,
+		outcome: e.Outcome, result: e.Result, attempts: e.Attempts, retryAt: e.RetryAt, at: e.At, last: e,
+	}
+	switch {
+	case e.Pending && e.Code == wire.KeyExpired:
+		l.state = callGivenUp
+	case e.Pending:
+		l.state = callIdle
+	}
+	if trusted && e.Attempts > 0 {
+		l.knowledge = knowledgeAttempted
+	}
+	return l
 }
 
 // deadline returns the deadline of a saga whose first engine got it at that time. It is for a
@@ -109,14 +93,14 @@ func (p *progress) doubt() {
 	for i := range p.plan.Steps {
 		// An owner writes the outcome of a step before it begins the next steps, and the pivot
 		// before it begins that.
-		if f, s := &p.forward[i], p.plan.Steps[i]; !f.final {
-			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.isEnabled(s) || f.known
+		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() {
+			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.isEnabled(s) || f.isKnown()
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
-		if u := &p.undo[i]; !u.final {
+		if u := &p.undo[i]; !u.isEnded() {
 			f := &p.forward[i]
-			u.maybe = p.status == journal.Compensating && f.known && !f.isHarmless()
+			u.maybe = p.status == journal.Compensating && f.isKnown() && !f.isHarmless()
 		}
 	}
 }
@@ -157,15 +141,14 @@ func (p *progress) calls(t task) *retry.Calls {
 
 // begin records a call that is about to be sent.
 func (p *progress) begin(t task) {
-	p.leg(t).running = true
+	p.leg(t).begin()
 	p.running++
 }
 
 // drop records that a call was not begun, since it waited for a call of an earlier execution. The
 // earlier call may have had its effect.
 func (p *progress) drop(t task) {
-	l := p.leg(t)
-	l.running, l.maybe = false, true
+	p.leg(t).drop()
 	p.running--
 }
 
@@ -173,21 +156,25 @@ func (p *progress) drop(t task) {
 func (p *progress) end(t task, v finding, now time.Time, wait time.Duration) {
 	l := p.leg(t)
 	p.running--
-	l.running, l.known, l.attempted, l.unsaid = false, true, true, true
-	l.attempts++
 	if v.outcome == retry.NotSent && l.maybe {
 		v.outcome = retry.Unknown // this attempt was not sent, an earlier one may have been
 	}
-	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
+	l.outcome, l.result = v.outcome, v.result
 	l.maybe = v.outcome == retry.Unknown
-	l.final = p.isFinalAfter(t, v)
-	l.lost = l.lost || v.stop && !l.final
 	l.at, l.retryAt = now, time.Time{}
-	if !l.final {
+	switch {
+	case p.isFinalAfter(t, v):
+		l.end(callEnded)
+	case v.lost || v.stop:
+		l.end(callGivenUp)
+	default:
+		l.end(callIdle)
+	}
+	if !l.isEnded() {
 		l.retryAt = now.Add(wait)
 	}
-	l.entry.Detail, l.entry.Forced, l.entry.Nothing = v.detail, "", v.nothing
-	v.answer.into(&l.entry)
+	l.last.Detail, l.last.Forced, l.last.Nothing = v.detail, "", v.nothing
+	v.answer.into(&l.last)
 }
 
 // isFinalAfter reports whether the task is not to be tried again after v.
@@ -207,17 +194,16 @@ func (p *progress) isFinalAfter(t task, v finding) bool {
 
 // write returns the entry for a leg that is about to be written.
 func (p *progress) write(t task) journal.Entry {
-	l := p.leg(t)
-	l.dirty, l.unsaid = false, false
+	p.leg(t).write()
 	return p.entry(t)
 }
 
 // entry returns the entry for a leg as it stands.
 func (p *progress) entry(t task) journal.Entry {
 	l := p.leg(t)
-	e := l.entry
+	e := l.last
 	e.Step, e.Undo = t.step.Name, t.undo
-	e.Outcome, e.Pending, e.Attempts = l.outcome, !l.final, l.attempts
+	e.Outcome, e.Pending, e.Attempts = l.outcome, !l.isEnded(), l.attempts
 	e.RetryAt, e.At, e.Result = l.retryAt, l.at, l.result
 	return e
 }
@@ -228,10 +214,10 @@ func (p *progress) entry(t task) journal.Entry {
 func (p *progress) canTell() bool {
 	for i := range p.plan.Steps {
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
-			if l.final {
+			if l.isEnded() {
 				continue
 			}
-			if made := l.calls.Outcome(); l.lost || made == retry.Unknown || made == retry.Completed {
+			if made := l.calls.Outcome(); l.state == callGivenUp || made == retry.Unknown || made == retry.Completed {
 				return false
 			}
 		}
@@ -244,10 +230,11 @@ func (p *progress) canTell() bool {
 func (p *progress) tell(now time.Time) {
 	for i := range p.plan.Steps {
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
-			if l.maybe && !l.known {
-				l.known, l.outcome, l.at, l.unsaid = true, retry.Unknown, now, true
+			if l.maybe && !l.isKnown() {
+				l.outcome, l.at = retry.Unknown, now
+				l.learn()
 			}
-			l.dirty = l.dirty || l.unsaid
+			l.owe()
 		}
 	}
 }
@@ -275,17 +262,18 @@ func (p *progress) fail(now time.Time) []journal.Entry {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
 		switch {
-		case l.final, !l.known && !l.running && !l.maybe && !l.opened:
+		case l.isEnded(), !l.isOpened() && !l.isRunning() && !l.maybe:
 			continue
-		case l.running || l.maybe:
+		case l.isRunning() || l.maybe:
 			l.outcome, l.retryAt = retry.Unknown, time.Time{}
 		default:
-			l.final = true // the call had no effect, or was written and not begun
-			if !l.known {
+			l.cease() // the call had no effect, or was written and not begun
+			if !l.isKnown() {
 				l.outcome = retry.NotSent
 			}
 		}
-		l.known, l.at = true, now
+		l.learn()
+		l.at = now
 		entries = append(entries, p.write(task{s, false}))
 	}
 	return entries

@@ -53,7 +53,7 @@ func (x *execution) hearVerbs(d *decision) (read bool, err error) {
 func (p *progress) waitsBeyond(t time.Time) bool {
 	for i := range p.plan.Steps {
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
-			if !l.final && !l.running && l.retryAt.After(t) {
+			if !l.isEnded() && !l.isRunning() && l.retryAt.After(t) {
 				return true
 			}
 		}
@@ -69,7 +69,7 @@ func (p *progress) endWaits(entries []journal.Entry) {
 		if s == nil || !entry.Pending || !entry.RetryAt.IsZero() {
 			continue
 		}
-		if l := p.leg(task{s, entry.Undo}); !l.final && !l.running && !l.unsaid {
+		if l := p.leg(task{s, entry.Undo}); !l.isEnded() && !l.isRunning() && l.entry == entryWritten {
 			l.retryAt = time.Time{}
 		}
 	}

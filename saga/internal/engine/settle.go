@@ -37,7 +37,7 @@ func (x *execution) settle(d decision) error {
 		p.tell(now)
 		w.WakeAt = d.wake
 	}
-	w.Entries = x.appendDirty(w.Entries)
+	w.Entries = x.appendDue(w.Entries)
 	if p.renewed && d.status != journal.Completed { // a completed saga needs no deadline
 		w.DeadlineAt, x.deadline = p.deadline, p.deadline
 	}
@@ -49,7 +49,7 @@ func (x *execution) settle(d decision) error {
 	}
 	x.must, p.renewed = false, false
 	if opens {
-		p.forward[x.plan.pivot.Index].opened = true
+		p.forward[x.plan.pivot.Index].open()
 	}
 	if d.status != 0 {
 		x.reportMove(from, w)
@@ -91,14 +91,14 @@ func (x *execution) opensPivot(d decision) bool {
 // needsOpening reports whether t is the call of the pivot, and the journal does not say that
 // it begins.
 func (x *execution) needsOpening(t task) bool {
-	return t.step == x.plan.pivot && !t.undo && !x.progress.leg(t).opened
+	return t.step == x.plan.pivot && !t.undo && !x.progress.leg(t).isOpened()
 }
 
-// appendDirty appends the entries of the dirty legs, in the order of the plan.
-func (x *execution) appendDirty(entries []journal.Entry) []journal.Entry {
+// appendDue appends the entries that are due, in the order of the plan.
+func (x *execution) appendDue(entries []journal.Entry) []journal.Entry {
 	for _, s := range x.plan.Steps {
 		for _, t := range [...]task{{s, false}, {s, true}} {
-			if x.progress.leg(t).dirty {
+			if x.progress.leg(t).entry == entryDue {
 				entries = append(entries, x.progress.write(t))
 			}
 		}
@@ -178,7 +178,7 @@ func (x *execution) entries() []journal.Entry {
 	entries := make([]journal.Entry, 0, len(x.plan.Steps))
 	for _, s := range x.plan.Steps {
 		for _, t := range [...]task{{s, false}, {s, true}} {
-			if x.progress.leg(t).known {
+			if x.progress.leg(t).isKnown() {
 				entries = append(entries, x.progress.entry(t))
 			}
 		}
