@@ -15,7 +15,7 @@ const claimBatch = 100
 
 // claim claims unowned sagas until ctx ends, and does nothing else.
 func (e *Engine) claim(ctx context.Context) {
-	for e.pauseOrPoke(ctx) {
+	for e.pauseBeforeClaim(ctx) {
 		l := e.current()
 		if l.isValid() && !l.isLate() && !e.claimAll(ctx, l) {
 			e.reconcileSoon()
@@ -23,9 +23,9 @@ func (e *Engine) claim(ctx context.Context) {
 	}
 }
 
-// pauseOrPoke waits for the next look at the journal, until a saga wakes up at the latest;
+// pauseBeforeClaim waits for the next look at the journal, until a saga wakes up at the latest;
 // false if ctx ended.
-func (e *Engine) pauseOrPoke(ctx context.Context) bool {
+func (e *Engine) pauseBeforeClaim(ctx context.Context) bool {
 	timer := time.NewTimer(e.wakes.untilNext(e.poll()))
 	defer timer.Stop()
 	select {

@@ -59,15 +59,15 @@ func (p *progress) openStanding(s *Step, now time.Time) standing {
 	return undoable
 }
 
-// mayUndoUnknown reports whether a step is undone although its outcome is unknown. An owner that comes
-// after the step's Timeout tries it once: the previous owner may have had an answer.
+// mayUndoUnknown reports whether a step is undone although its outcome is unknown. An owner that
+// comes after the step's Timeout tries it once: the previous owner may have had an answer.
 func (p *progress) mayUndoUnknown(s *Step, now time.Time) bool {
 	return p.isExhausted(s) || p.isExpired(s, now) && p.forward[s.Index].isAttempted()
 }
 
-// decideBackward decides for a saga that goes back. First the saga finds out which steps had an effect.
-// Then it undoes them, each step after all later steps. Independent branches do not wait for each
-// other, not even for a blocked branch.
+// decideBackward decides for a saga that goes back. First the saga finds out which steps had an
+// effect. Then it undoes them, each step after all later steps. Independent branches do not wait
+// for each other, not even for a blocked branch.
 func (p *progress) decideBackward(now time.Time) decision {
 	var d decision
 	d.sooner(p.deadline, now)

@@ -79,7 +79,7 @@ func (p *progress) offer(d *decision, t task, now time.Time) {
 // isLate reports whether the saga's deadline has passed, if it has one.
 func (p *progress) isLate(now time.Time) bool { return !p.deadline.IsZero() && !now.Before(p.deadline) }
 
-// undoReason returns why a saga that could still be undone is to be; nil if it is not.
+// undoReason returns why the saga must be undone while it still can be; nil if it goes on.
 func (p *progress) undoReason(now time.Time) *journal.Failure {
 	switch {
 	case p.cancel:

@@ -112,7 +112,7 @@ func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Tim
 	return x, true
 }
 
-// carry runs d, and ends it also if a function of the plan ends the goroutine.
+// carry runs x, and ends it also if a function of the plan ends the goroutine.
 func (e *Engine) carry(x *execution) {
 	returned := false
 	defer func() {

@@ -15,7 +15,7 @@ import (
 //	knowledge: only onward, from none to opened (open), known (learn) and attempted (end)
 //	entry:     written -> unwritten (end, learn), unwritten -> due (owe), any -> written (write)
 //
-// A leg that was read from the journal has no running attempt, and nothing to write.
+// When a leg is read from the journal, no attempt of it runs, and there is nothing to write.
 type leg struct {
 	state     callState
 	knowledge knowledge
@@ -32,7 +32,7 @@ type leg struct {
 	calls    *retry.Calls  // that its function made; nil: none yet
 }
 
-// A callState is what the owner does about the call of a leg.
+// A callState says whether the call of a leg can be begun, runs or is over.
 type callState uint8
 
 const (
@@ -42,7 +42,8 @@ const (
 	callEnded                    // its outcome is final
 )
 
-// A knowledge is what the owner knows of the attempts of a leg. Each one includes those before it.
+// A knowledge says how much the owner knows of the attempts of a leg. Each value includes those
+// before it.
 type knowledge uint8
 
 const (
@@ -99,7 +100,7 @@ func (l *leg) end(now callState) {
 	l.attempts++
 }
 
-// cease ends a leg that has no running attempt.
+// cease ends a leg while no attempt of it runs.
 func (l *leg) cease() { l.state = callEnded }
 
 // open records that the journal says that the call begins.

@@ -25,7 +25,7 @@ type sighting struct {
 func (e *Engine) reconcile(ctx context.Context) {
 	var seen map[journal.ID]sighting
 	soon := false
-	for e.pauseOrAsked(ctx, soon) {
+	for e.pauseBeforeReconcile(ctx, soon) {
 		l := e.current()
 		if !l.isValid() || l.isLate() {
 			soon = true // what was asked for is still to be done
@@ -42,8 +42,8 @@ func (e *Engine) reconcile(ctx context.Context) {
 	}
 }
 
-// pauseOrAsked waits for the next look of reconcile; false if ctx ended.
-func (e *Engine) pauseOrAsked(ctx context.Context, soon bool) bool {
+// pauseBeforeReconcile waits for the next look of reconcile; false if ctx ended.
+func (e *Engine) pauseBeforeReconcile(ctx context.Context, soon bool) bool {
 	wait := 4 * e.cfg.Lease
 	if soon {
 		wait = e.cfg.Poll
@@ -174,7 +174,7 @@ func (e *Engine) seek(id journal.ID) {
 // findStarted executes, until ctx ends, the sagas whose start had an unknown fate. Their caller
 // may be gone, and reconcile would find them later.
 func (e *Engine) findStarted(ctx context.Context) {
-	for e.pauseOrSeek(ctx) {
+	for e.pauseBeforeFind(ctx) {
 		l := e.current()
 		if !l.isValid() || l.isLate() {
 			continue
@@ -187,9 +187,9 @@ func (e *Engine) findStarted(ctx context.Context) {
 	}
 }
 
-// pauseOrSeek waits for the next look of findStarted, which has nothing to do while no saga
+// pauseBeforeFind waits for the next look of findStarted, which has nothing to do while no saga
 // is sought; false if ctx ended.
-func (e *Engine) pauseOrSeek(ctx context.Context) bool {
+func (e *Engine) pauseBeforeFind(ctx context.Context) bool {
 	e.mu.Lock()
 	idle := len(e.sought) == 0
 	e.mu.Unlock()

@@ -187,9 +187,9 @@ func (x *execution) readAgain() error {
 	return nil
 }
 
-// waitOutOwner returns when no execution in another process can begin a further call of a saga that a
-// verb took. was is the saga before the verb, and now is the saga after it. RetryNow does not
-// take the saga from its owner.
+// waitOutOwner returns when no execution in another process can begin a further call of a saga
+// that a verb took. was is the saga before the verb, and now is the saga after it. RetryNow does
+// not take the saga from its owner.
 func waitOutOwner(ctx context.Context, was, now journal.Record) error {
 	if !was.Status.Active() || was.Engine.IsZero() || was.Fence == now.Fence || pause(ctx, ownedFor) {
 		return nil
@@ -197,8 +197,9 @@ func waitOutOwner(ctx context.Context, was, now journal.Record) error {
 	return Ended(ctx)
 }
 
-// evictOwner is waitOutOwner for a verb of this engine, which evicts an execution of its own, and
-// takes the saga over if it can.
+// evictOwner returns, after a verb of this engine, when no execution of the saga can begin a further
+// call. It evicts this engine's own execution, and waits for one of another process as
+// waitOutOwner does. It also makes the engine look for the saga, to take it over if it can.
 func (e *Engine) evictOwner(ctx context.Context, was, now journal.Record) error {
 	e.look()
 	x := e.executing(was.ID)

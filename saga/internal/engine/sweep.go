@@ -85,7 +85,7 @@ func (e *Engine) sweepBatch(ctx context.Context) (int, error) {
 	return e.journal.Sweep(ctx, e.cfg.SweepBatch)
 }
 
-// jitter is d give or take a quarter, so that processes which started together do not stay
+// jitter returns d, give or take a quarter, so that processes which started together do not stay
 // together.
 func (e *Engine) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(float64(d/2)*min(max(e.cfg.Rand(), 0), 1))

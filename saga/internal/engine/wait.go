@@ -58,11 +58,11 @@ func checkSameRequest(r *journal.Record, req *journal.StartRequest) error {
 }
 
 // wait returns the saga once it is over or stuck, and whether this process ended it. r is its
-// last known record, and d its execution in this process, if any.
+// last known record, and x its execution in this process, if any.
 func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last journal.Record, own bool, err error) {
 	next, failures := shortPause(e.cfg.Poll), 0
 	for r.Status.Active() {
-		if x != nil && x.owner.Fence >= r.Fence { // else d is an old execution that will soon notice
+		if x != nil && x.owner.Fence >= r.Fence { // else x is an old execution that will soon notice
 			select {
 			case <-x.over:
 			case <-x.gone:
