@@ -16,7 +16,7 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 	if err := checkWrite(w); err != nil {
 		return err
 	}
-	sealed, err := j.sealer.owned(o, w)
+	sealed, err := j.sealer.sealWrite(o, w)
 	if err != nil {
 		return wrap("append", err)
 	}
@@ -29,7 +29,7 @@ func (j *Journal) append(ctx context.Context, w owned) error {
 		if err != nil || ok {
 			return err
 		}
-		full, err := j.refused(ctx, w)
+		full, err := j.explainRefusal(ctx, w)
 		if err != nil || !full {
 			return err
 		}
@@ -70,9 +70,9 @@ func (j *Journal) appendLarge(ctx context.Context, write, results pgkit.Statemen
 	return written, err
 }
 
-// refused finds out why the statement did nothing. It returns nil if the write is there already.
+// explainRefusal finds out why the statement did nothing. It returns nil if the write is there already.
 // full means that the write's entries do not fit into the log.
-func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
+func (j *Journal) explainRefusal(ctx context.Context, w owned) (full bool, err error) {
 	after := w.Engine
 	if !w.WakeAt.IsZero() || w.Defer != nil {
 		after = journal.EngineID{} // it gave the saga up
@@ -109,7 +109,7 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 		if err != nil {
 			return false, err
 		}
-		short, err := j.sealer.compacted(w.ID, log)
+		short, err := j.sealer.compact(w.ID, log)
 		if err != nil {
 			short = log // the damaged log stays for a person to read; the write gets room after it
 		}

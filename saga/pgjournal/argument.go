@@ -23,7 +23,7 @@ func checkStart(req journal.StartRequest) error {
 	case req.Version < 0 || req.Version > math.MaxInt32:
 		return fmt.Errorf("%w: Version %d", ErrArgument, req.Version)
 	}
-	if len(req.Trace) > journal.MaxTraceBytes || !visible(req.Trace) {
+	if len(req.Trace) > journal.MaxTraceBytes || !isVisible(req.Trace) {
 		return fmt.Errorf("%w: Trace of %d bytes: at most %d visible ASCII characters", ErrArgument, len(req.Trace), journal.MaxTraceBytes)
 	}
 	if err := checkText("Scope", req.Scope); err != nil {

@@ -49,7 +49,7 @@ func outage(err error) bool {
 	var schema *component.SchemaError
 	var privilege *component.PrivilegeError
 	switch {
-	case errors.As(err, &schema), errors.As(err, &privilege), refused(err):
+	case errors.As(err, &schema), errors.As(err, &privilege), isRefused(err):
 		return false
 	case errors.Is(err, component.ErrNotDurable), errors.Is(err, component.ErrMigrations), errors.Is(err, pgkit.ErrSchemaName):
 		return false

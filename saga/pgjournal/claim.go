@@ -31,7 +31,7 @@ func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journa
 	if err != nil && len(claimed) == 0 {
 		return nil, wrap("claim", err)
 	}
-	records, unread := j.allCompleted(ctx, claimed)
+	records, unread := j.addAllMissing(ctx, claimed)
 	if err = errors.Join(err, unread); err != nil { // they are claimed even so
 		return nil, wrap("claim", errors.Join(journal.ErrFateUnknown, err))
 	}

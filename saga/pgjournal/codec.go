@@ -69,8 +69,8 @@ const (
 	kindReason    kind = 'n' // in the audit log
 )
 
-// associated is what a value is bound to. Parts of more are put behind their lengths.
-func associated(k kind, id journal.ID, more ...string) []byte {
+// associatedData is what a value is bound to. Parts of more are put behind their lengths.
+func associatedData(k kind, id journal.ID, more ...string) []byte {
 	b := packed(make([]byte, 0, 64))
 	b = append(b, "fanonce/saga/sealed/v1"...)
 	b = append(b, byte(k))
@@ -81,8 +81,8 @@ func associated(k kind, id journal.ID, more ...string) []byte {
 	return b
 }
 
-// of is a large result's place, as it is bound.
-func (p place) of(step string) []string {
+// toParts returns a large result's place, as it is bound.
+func (p place) toParts(step string) []string {
 	at := binary.AppendVarint(binary.AppendVarint(nil, p.revision), p.position)
 	return []string{step, string(at)}
 }
@@ -98,7 +98,7 @@ func (s sealer) seal(plain []byte, k kind, id journal.ID, more ...string) ([]byt
 		}
 		return plain, nil
 	}
-	sealed, err := safely(s.codec.Seal, plain, associated(k, id, more...))
+	sealed, err := safely(s.codec.Seal, plain, associatedData(k, id, more...))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSeal, err)
 	}
@@ -133,7 +133,7 @@ func (s sealer) open(stored []byte, k kind, id journal.ID, more ...string) ([]by
 		}
 		return stored, nil
 	}
-	plain, err := safely(s.codec.Open, stored[1:], associated(k, id, more...))
+	plain, err := safely(s.codec.Open, stored[1:], associatedData(k, id, more...))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil, elsewhereError("cannot be opened here: " + err.Error())

@@ -117,8 +117,8 @@ func (c Config) common() component.Config {
 	}
 }
 
-// filled returns c with its zeros filled in, or an error that names the field.
-func (c Config) filled() (Config, error) {
+// fillDefaults returns c with its zeros filled in, or an error that names the field.
+func (c Config) fillDefaults() (Config, error) {
 	c.LockTimeout = cmp.Or(c.LockTimeout, DefaultLockTimeout)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
 	if err := c.common().Check(); err != nil {

@@ -89,7 +89,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 		return false, err
 	}
 	sealer := sealer{codec: cfg.Codec, acceptPlain: true, storePlain: cfg.storePlain}
-	sealed, err := sealer.starting(req)
+	sealed, err := sealer.sealStart(req)
 	if err != nil {
 		return false, wrap("start", err)
 	}

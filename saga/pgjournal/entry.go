@@ -61,27 +61,27 @@ func (s sealer) logOf(id journal.ID, entries []journal.Entry, revision int64) (l
 		l := logged{Entry: e}
 		if len(e.Result) > largeResult && revision != inline {
 			l.elsewhere, l.Result = place{revision, int64(len(large) + 1)}, nil
-			result, err := s.seal(e.Result, kindLarge, id, l.elsewhere.of(e.Step)...)
+			result, err := s.seal(e.Result, kindLarge, id, l.elsewhere.toParts(e.Step)...)
 			if err != nil {
 				return nil, nil, err
 			}
 			large = append(large, result)
 		}
-		data, err := s.seal(l.packed(), kindEntry, id)
+		data, err := s.seal(l.pack(), kindEntry, id)
 		if err != nil {
 			return nil, nil, err
 		}
-		log = (*packed)(&log).appended(data)
+		log = (*packed)(&log).appendBytes(data)
 	}
 	return log, large, nil
 }
 
 // endLog appends the end of a log: an entry of no bytes. The log of a finished saga has this end.
 // So a log that was cut off between two entries is recognized.
-func endLog(log []byte) []byte { return (*packed)(&log).appended(nil) }
+func endLog(log []byte) []byte { return (*packed)(&log).appendBytes(nil) }
 
-// packed returns the entry as it is in a log, before it is sealed.
-func (l *logged) packed() []byte {
+// pack returns the entry as it is in a log, before it is sealed.
+func (l *logged) pack() []byte {
 	var marks uint64
 	mark := func(bit uint64, is bool) {
 		if is {
@@ -217,8 +217,8 @@ func unpackEntry(data []byte) (l logged, err error) {
 	return l, r.end()
 }
 
-// compacted returns the log without the replaced entries.
-func (s sealer) compacted(id journal.ID, log []byte) ([]byte, error) {
+// compact returns the log without the replaced entries.
+func (s sealer) compact(id journal.ID, log []byte) ([]byte, error) {
 	entries, ended, err := s.parseLog(id, log)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func parseLog(log []byte) (all []logged, ended bool, err error) {
 	return sealer{}.parseLog(journal.ID{}, log)
 }
 
-func compacted(log []byte) ([]byte, error) { return sealer{}.compacted(journal.ID{}, log) }
+func compacted(log []byte) ([]byte, error) { return sealer{}.compact(journal.ID{}, log) }
 
 func entriesOf(t *testing.T, log []byte) []journal.Entry {
 	t.Helper()
@@ -217,7 +217,7 @@ func FuzzParseLog(f *testing.F) {
 		}
 		again := []byte{}
 		for i := range parsed {
-			again = (*packed)(&again).appended(parsed[i].packed())
+			again = (*packed)(&again).appendBytes(parsed[i].pack())
 		}
 		twice, _, err := parseLog(again)
 		require.NoError(t, err)

@@ -65,7 +65,7 @@ func wrap(doing string, err error) error {
 		return nil
 	case errors.Is(err, pgkit.ErrFateUnknown):
 		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrFateUnknown, err)
-	case refused(err):
+	case isRefused(err):
 		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrRefused, err)
 	}
 	return fmt.Errorf("pgjournal: %s: %w", doing, err)
@@ -76,8 +76,8 @@ func wrap(doing string, err error) error {
 // right. A full disk, a shutdown and an internal error are not among them.
 var refusals = []string{"22", "23", "28", "3D", "3F", "42"}
 
-// refused reports whether a repetition of the same request would fail in the same way.
-func refused(err error) bool {
+// isRefused reports whether a repetition of the same request would fail in the same way.
+func isRefused(err error) bool {
 	if errors.Is(err, pgkit.ErrClosed) || errors.Is(err, pgkit.ErrStatement) {
 		return true
 	}

@@ -30,8 +30,8 @@ func col[Row, V any](name string, of func(*Row) V) column[Row] {
 	}}
 }
 
-// numbered is the place of each row, counted from 1.
-func numbered[Row any]() column[Row] {
+// newNumberColumn returns the column of the place of each row, counted from 1.
+func newNumberColumn[Row any]() column[Row] {
 	return column[Row]{"n", func(*Row) any { return int32(1) }, func(rows []Row) any { return pgkit.Numbers(len(rows)) }}
 }
 

@@ -46,7 +46,7 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 // as [ErrReadOnly]. End the journal
 // with [Journal.Close], after its engine: that closes the pool.
 func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, error) {
-	if _, err := cfg.filled(); err != nil {
+	if _, err := cfg.fillDefaults(); err != nil {
 		return nil, err
 	}
 	pool, err := journalTables.Pool(ctx, poolCfg)
@@ -55,7 +55,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 	}
 	j, err := New(pool, cfg)
 	if err == nil {
-		j, err = j.suited(ctx)
+		j, err = j.adaptToTables(ctx)
 	}
 	if err != nil {
 		pool.Close()
@@ -69,8 +69,8 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 	return j, nil
 }
 
-// suited returns j with the statements that the tables need. j has sent nothing.
-func (j *Journal) suited(ctx context.Context) (*Journal, error) {
+// adaptToTables returns j with the statements that the tables need. j has sent nothing.
+func (j *Journal) adaptToTables(ctx context.Context) (*Journal, error) {
 	cfg := j.cfg
 	err := await(ctx, func() (err error) {
 		cfg.Distributed, err = pgkit.Distributed(ctx, j.db.Pool, cfg.Schema, journalTables.Tables[0])
@@ -99,7 +99,7 @@ func (c Config) warnAway(err error) {
 //
 // New sends nothing. [Journal.Check] asks what [Open] asks.
 func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
-	cfg, err := cfg.filled()
+	cfg, err := cfg.fillDefaults()
 	if err != nil {
 		return nil, err
 	}

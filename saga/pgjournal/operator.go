@@ -28,7 +28,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	engine.Valid = !req.Engine.IsZero()
 	st := j.query.List.Bind(pgx.NamedArgs{
 		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "deferred": req.Deferred,
-		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
+		"after_created_at": lowerBound(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanListed)
 	if err != nil {
@@ -36,7 +36,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	}
 	records := make([]journal.Record, len(listed))
 	for i, s := range listed {
-		records[i] = bare(s.Record)
+		records[i] = dropLarge(s.Record)
 	}
 	return records, nil
 }
@@ -53,8 +53,8 @@ func statusesOf(of []journal.Status) (numbers []int16, final bool) {
 	return numbers, final
 }
 
-// bare returns r without the fields that may be large.
-func bare(r journal.Record) journal.Record {
+// dropLarge returns r without the fields that may be large.
+func dropLarge(r journal.Record) journal.Record {
 	r.Input, r.Result = nil, nil
 	for i := range r.Entries {
 		r.Entries[i].Result = nil
@@ -62,9 +62,9 @@ func bare(r journal.Record) journal.Record {
 	return r
 }
 
-// after returns the lower bound of a page's times. For the first page the bound is before every
+// lowerBound returns the lower bound of a page's times. For the first page the bound is before every
 // time.
-func after(t time.Time) pgtype.Timestamptz {
+func lowerBound(t time.Time) pgtype.Timestamptz {
 	switch {
 	case t.IsZero():
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
@@ -107,7 +107,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 		r, err := j.Read(ctx, c.ID)
 		return r, false, err
 	}
-	r, err := j.completed(ctx, got.stored)
+	r, err := j.addMissing(ctx, got.stored)
 	if err != nil { // the saga is changed even so
 		return journal.Record{}, false, wrap("change", errors.Join(journal.ErrFateUnknown, err))
 	}
@@ -185,6 +185,6 @@ func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e journal.AuditEntry, er
 	if e.Reason, err = s.openReason(e); err != nil {
 		found.note(fmt.Errorf("reason %w", err))
 	}
-	e.Corrupt = found.of(e.ID)
+	e.Corrupt = found.toError(e.ID)
 	return e, nil
 }

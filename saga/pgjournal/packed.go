@@ -27,24 +27,24 @@ const newestVersion = 31
 // packed is the data that has been packed so far.
 type packed []byte
 
-func (b *packed) uint(n uint64)    { *b = binary.AppendUvarint(*b, n) }
-func (b *packed) int(n int64)      { *b = binary.AppendVarint(*b, n) }
-func (b *packed) time(t time.Time) { b.int(t.UnixMicro()) }
+func (p *packed) uint(n uint64)    { *p = binary.AppendUvarint(*p, n) }
+func (p *packed) int(n int64)      { *p = binary.AppendVarint(*p, n) }
+func (p *packed) time(t time.Time) { p.int(t.UnixMicro()) }
 
-func (b *packed) bytes(data []byte) {
-	b.uint(uint64(len(data)))
-	*b = append(*b, data...)
+func (p *packed) bytes(data []byte) {
+	p.uint(uint64(len(data)))
+	*p = append(*p, data...)
 }
 
-func (b *packed) text(s string) {
-	b.uint(uint64(len(s)))
-	*b = append(*b, s...)
+func (p *packed) text(s string) {
+	p.uint(uint64(len(s)))
+	*p = append(*p, s...)
 }
 
-// appended returns b with the length of data and data added.
-func (b *packed) appended(data []byte) []byte {
-	b.bytes(data)
-	return *b
+// appendBytes returns p with the length of data and data added.
+func (p *packed) appendBytes(data []byte) []byte {
+	p.bytes(data)
+	return *p
 }
 
 // An unpacker reads packed data. After data that it cannot read it is broken, and reads only
@@ -55,26 +55,26 @@ type unpacker struct {
 	newer  bool // broken, because a later build packed it
 }
 
-func (r *unpacker) version() {
-	if len(r.rest) == 0 || r.rest[0] != codecVersion {
-		r.newer = len(r.rest) > 0 && r.rest[0] > codecVersion && r.rest[0] <= newestVersion
-		r.broken, r.rest = true, nil
+func (u *unpacker) version() {
+	if len(u.rest) == 0 || u.rest[0] != codecVersion {
+		u.newer = len(u.rest) > 0 && u.rest[0] > codecVersion && u.rest[0] <= newestVersion
+		u.broken, u.rest = true, nil
 		return
 	}
-	r.rest = r.rest[1:]
+	u.rest = u.rest[1:]
 }
 
-func (r *unpacker) uint() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	return unpacked(r, n, size)
+func (u *unpacker) uint() uint64 {
+	n, size := binary.Uvarint(u.rest)
+	return takeNumber(u, n, size)
 }
 
-func (r *unpacker) int() int64 {
-	n, size := binary.Varint(r.rest)
-	return unpacked(r, n, size)
+func (u *unpacker) int() int64 {
+	n, size := binary.Varint(u.rest)
+	return takeNumber(u, n, size)
 }
 
-func unpacked[T int64 | uint64](r *unpacker, n T, size int) T {
+func takeNumber[T int64 | uint64](r *unpacker, n T, size int) T {
 	if size <= 0 {
 		r.broken, r.rest = true, nil
 		return 0
@@ -83,38 +83,38 @@ func unpacked[T int64 | uint64](r *unpacker, n T, size int) T {
 	return n
 }
 
-func (r *unpacker) bytes() []byte {
-	n := r.uint()
-	if n > uint64(len(r.rest)) {
-		r.broken, r.rest = true, nil
+func (u *unpacker) bytes() []byte {
+	n := u.uint()
+	if n > uint64(len(u.rest)) {
+		u.broken, u.rest = true, nil
 	}
-	if r.broken {
+	if u.broken {
 		return nil
 	}
-	data := r.rest[:n:n]
-	r.rest = r.rest[n:]
+	data := u.rest[:n:n]
+	u.rest = u.rest[n:]
 	return data
 }
 
-func (r *unpacker) text() string { return string(r.bytes()) }
+func (u *unpacker) text() string { return string(u.bytes()) }
 
-func (r *unpacker) time() time.Time {
-	t := time.UnixMicro(r.int()).UTC()
+func (u *unpacker) time() time.Time {
+	t := time.UnixMicro(u.int()).UTC()
 	if y := t.Year(); y < 1 || y > 9999 {
-		r.broken = true
+		u.broken = true
 	}
-	if r.broken {
+	if u.broken {
 		return time.Time{}
 	}
 	return t
 }
 
 // end returns an error unless all the data was read.
-func (r *unpacker) end() error {
-	if r.newer {
+func (u *unpacker) end() error {
+	if u.newer {
 		return errNewer
 	}
-	if r.broken || len(r.rest) > 0 {
+	if u.broken || len(u.rest) > 0 {
 		return errUnreadable
 	}
 	return nil
@@ -175,14 +175,14 @@ func unpackFailure(data []byte) (*journal.Failure, error) {
 }
 
 // failureBody reads the end of a failure. The end describes the body of the answer.
-func (r *unpacker) failureBody(f *journal.Failure) {
-	switch r.uint() {
+func (u *unpacker) failureBody(f *journal.Failure) {
+	switch u.uint() {
 	case bodyFollows:
-		f.Body = r.bytes()
+		f.Body = u.bytes()
 	case bodyTooLong:
 		f.BodyTooLong = true
 	default:
-		r.broken = true
+		u.broken = true
 	}
 }
 

@@ -30,7 +30,7 @@ func (j *Journal) look(ctx context.Context, id journal.ID, relied func(journal.R
 	if err != nil {
 		return journal.Record{}, notFound(err)
 	}
-	return j.completed(ctx, f.stored)
+	return j.addMissing(ctx, f.stored)
 }
 
 // always is for repeated writes: the caller that repeats a write relies on the record.
@@ -59,20 +59,20 @@ func (j *Journal) confirm(ctx context.Context, id journal.ID) (stored, error) {
 	})
 }
 
-// completed adds the results that are in the side table. They are written once and
+// addMissing adds the results that are in the side table. They are written once and
 // deleted with their saga, so that they belong to it whenever they are read.
-func (j *Journal) completed(ctx context.Context, s stored) (journal.Record, error) {
+func (j *Journal) addMissing(ctx context.Context, s stored) (journal.Record, error) {
 	if len(s.missing) == 0 {
 		return s.Record, nil
 	}
-	all, err := j.allCompleted(ctx, []stored{s})
+	all, err := j.addAllMissing(ctx, []stored{s})
 	if err != nil {
 		return journal.Record{}, err
 	}
 	return all[0], nil
 }
 
-func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]journal.Record, error) {
+func (j *Journal) addAllMissing(ctx context.Context, sagas []stored) ([]journal.Record, error) {
 	var ids []pgtype.UUID
 	index := make(map[[16]byte]*stored)
 	for i := range sagas {
@@ -114,10 +114,10 @@ func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[
 		if !ok { // it was replaced by a later one
 			return nil
 		}
-		plain, err := j.sealer.open(result, kindLarge, s.ID, at.of(s.Entries[i].Step)...)
+		plain, err := j.sealer.open(result, kindLarge, s.ID, at.toParts(s.Entries[i].Step)...)
 		if err != nil {
 			s.damage.note(fmt.Errorf("the result of %s %w", s.Entries[i].Step, err))
-			s.Corrupt = s.damage.of(s.ID)
+			s.Corrupt = s.damage.toError(s.ID)
 		}
 		s.Entries[i].Result = plain
 		delete(s.missing, at)

@@ -108,18 +108,18 @@ func (r *Reader) patience(ctx context.Context) (context.Context, context.CancelF
 func ask[T any](ctx context.Context, r *Reader, doing string, make func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
 	q, err := r.queries(ctx)
 	if err != nil {
-		return nil, told(ctx, doing, err)
+		return nil, wrapRead(ctx, doing, err)
 	}
 	short, cancel := r.patience(ctx)
 	defer cancel()
 	var found []T
 	err = pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout,
 		pgkit.Question{Statement: q.ByIndex.Bind(nil)}, pgkit.RowsInto(&found, make(q), scan))
-	return found, told(ctx, doing, err)
+	return found, wrapRead(ctx, doing, err)
 }
 
-// told is wrap for the errors of a Reader.
-func told(ctx context.Context, doing string, err error) error {
+// wrapRead is wrap for the errors of a Reader.
+func wrapRead(ctx context.Context, doing string, err error) error {
 	var refused *pgconn.PgError
 	switch {
 	case errors.Is(err, pgkit.ErrTooSlow), ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
@@ -141,11 +141,11 @@ func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error
 	case len(found) == 0:
 		return journal.Record{}, wrap("show", journal.ErrNotFound)
 	}
-	return veiled(found[0].Record), nil
+	return hideContent(found[0].Record), nil
 }
 
-// veiled returns r without the content of the saga: input, results and the bodies of answers.
-func veiled(r journal.Record) journal.Record {
+// hideContent returns r without the content of the saga: input, results and the bodies of answers.
+func hideContent(r journal.Record) journal.Record {
 	r.Input, r.InputHash, r.Trace, r.Result = nil, [32]byte{}, "", nil
 	for i := range r.Entries {
 		r.Entries[i].Result, r.Entries[i].Body = nil, nil

@@ -58,7 +58,7 @@ func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures b
 			unfinished, browse = q.unfinishedBlind, q.browseBlind
 		}
 		if req.Unfinished() {
-			args["from"], args["stuck_on"] = after(req.From), r.hint(req.StuckOn)
+			args["from"], args["stuck_on"] = lowerBound(req.From), r.hint(req.StuckOn)
 			return unfinished.Bind(args)
 		}
 		args["from"], args["window"] = pgtype.Timestamptz{}, journal.BrowseWindow
@@ -92,7 +92,7 @@ func before(req journal.BrowseRequest) (pgtype.Timestamptz, pgtype.UUID) {
 	if end == (journal.Cursor{}) {
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}, uuid(bytes16(0xff))
 	}
-	return after(end.CreatedAt), uuid(end.ID)
+	return lowerBound(end.CreatedAt), uuid(end.ID)
 }
 
 func bytes16(b byte) (id journal.ID) {

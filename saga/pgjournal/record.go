@@ -24,7 +24,7 @@ func (s sealer) scanStored(row pgx.CollectableRow) (stored, error) {
 	if err := row.Scan(c.targets()...); err != nil {
 		return stored{}, err
 	}
-	return c.stored(), nil
+	return c.toStored(), nil
 }
 
 // scanClaimed is scanStored for a saga that was just claimed. The last column tells whether the owner
@@ -34,7 +34,7 @@ func (s sealer) scanClaimed(row pgx.CollectableRow) (stored, error) {
 	if err := row.Scan(append(c.targets(), &c.clean)...); err != nil {
 		return stored{}, err
 	}
-	return c.stored(), nil
+	return c.toStored(), nil
 }
 
 // scanListed is scanStored for a saga without its input and its result.
@@ -44,7 +44,7 @@ func (s sealer) scanListed(row pgx.CollectableRow) (stored, error) {
 	if err := row.Scan(all[:len(all)-2]...); err != nil {
 		return stored{}, err
 	}
-	return c.stored(), nil
+	return c.toStored(), nil
 }
 
 // scanBrief reads the time now, the columns of query/columns/outline.sql, and why the saga failed.
@@ -54,7 +54,7 @@ func (s sealer) scanBrief(row pgx.CollectableRow) (journal.Record, error) {
 	if err := row.Scan(all[:len(all)-6]...); err != nil {
 		return journal.Record{}, err
 	}
-	return veiled(c.storedBy((*columns).unpackBrief).Record), nil
+	return hideContent(c.toStoredBy((*columns).unpackBrief).Record), nil
 }
 
 // A found saga also tells whether the server's commits wait for a standby.
@@ -69,7 +69,7 @@ func (s sealer) scanFound(row pgx.CollectableRow) (f found, err error) {
 	if err := row.Scan(append(c.targets(), &f.synchronous)...); err != nil {
 		return f, err
 	}
-	f.stored = c.stored()
+	f.stored = c.toStored()
 	return f, nil
 }
 
@@ -107,13 +107,13 @@ func (c *columns) targets() []any {
 	}
 }
 
-// stored returns what can be read. Corrupt describes the parts that cannot be read. So a damaged
+// toStored returns what can be read. Corrupt describes the parts that cannot be read. So a damaged
 // saga is seen, and other sagas can still be read.
-func (c *columns) stored() stored { return c.storedBy((*columns).unpack) }
+func (c *columns) toStored() stored { return c.toStoredBy((*columns).unpack) }
 
-// storedBy reads the columns that need no unpacking, and has unpack read those of the others that
+// toStoredBy reads the columns that need no unpacking, and has unpack read those of the others that
 // the statement returns.
-func (c *columns) storedBy(unpack func(*columns, *stored)) stored {
+func (c *columns) toStoredBy(unpack func(*columns, *stored)) stored {
 	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
@@ -127,7 +127,7 @@ func (c *columns) storedBy(unpack func(*columns, *stored)) stored {
 	if !s.Engine.IsZero() {
 		s.WakeAt = time.Time{} // wake.sql left it for the next write
 	}
-	s.Corrupt = s.damage.of(s.ID)
+	s.Corrupt = s.damage.toError(s.ID)
 	return s
 }
 

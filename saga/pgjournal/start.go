@@ -17,7 +17,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 	if err := checkStart(req); err != nil {
 		return journal.Record{}, false, err
 	}
-	sealed, err := j.sealer.starting(req)
+	sealed, err := j.sealer.sealStart(req)
 	if err != nil {
 		return journal.Record{}, false, wrap("start", err)
 	}

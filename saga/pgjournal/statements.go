@@ -27,7 +27,7 @@ type owned struct {
 	stored struct{ cause, stuckOn, deferred, result []byte }
 }
 
-func (s sealer) owned(o journal.Owner, w journal.Write) (owned, error) {
+func (s sealer) sealWrite(o journal.Owner, w journal.Write) (owned, error) {
 	sealed := owned{Owner: o, Write: w}
 	var err error
 	if sealed.log, sealed.large, err = s.logOf(o.ID, w.Entries, w.Revision); err != nil {
@@ -60,9 +60,9 @@ type starting struct {
 	input, inputHash []byte
 }
 
-func (s sealer) starting(req journal.StartRequest) (sealed starting, err error) {
+func (s sealer) sealStart(req journal.StartRequest) (sealed starting, err error) {
 	sealed.StartRequest = req
-	if sealed.input, err = s.seal(traced(req.Trace, present(req.Input)), kindInput, req.ID); err != nil {
+	if sealed.input, err = s.seal(addTrace(req.Trace, present(req.Input)), kindInput, req.ID); err != nil {
 		return sealed, err
 	}
 	sealed.inputHash, err = s.seal(req.InputHash[:], kindInputHash, req.ID)
@@ -104,9 +104,9 @@ func firstFence(req journal.StartRequest) int64 {
 	return 1
 }
 
-// completes reports whether the write says no more than that the saga is completed.
-func (w owned) completes() bool {
-	return w.Status == journal.Completed && w.Cause == nil && w.StuckOn == nil && w.WakeAt.IsZero() && w.DeadlineAt.IsZero()
+// isCompletion reports whether the write says no more than that the saga is completed.
+func (o owned) isCompletion() bool {
+	return o.Status == journal.Completed && o.Cause == nil && o.StuckOn == nil && o.WakeAt.IsZero() && o.DeadlineAt.IsZero()
 }
 
 var finishColumns = []column[owned]{
@@ -117,7 +117,7 @@ var finishColumns = []column[owned]{
 	col("entries", func(w *owned) []byte { return w.log }),
 	col("result", func(w *owned) []byte { return w.stored.result }),
 	col("keep", func(w *owned) pgtype.Interval { return fromNow(w.Keep, w.Status.Final()) }),
-	numbered[owned](),
+	newNumberColumn[owned](),
 }
 
 var appendColumns = append([]column[owned]{
@@ -131,7 +131,7 @@ var appendColumns = append([]column[owned]{
 }, finishColumns...)
 
 func (s statements) append(writes ...owned) pgkit.Statement {
-	if slices.ContainsFunc(writes, func(w owned) bool { return !w.completes() }) {
+	if slices.ContainsFunc(writes, func(w owned) bool { return !w.isCompletion() }) {
 		return bind(s.query.appendForm, appendColumns, writes, s.lockTimeout)
 	}
 	return bind(s.query.finishForm, finishColumns, writes, s.lockTimeout)

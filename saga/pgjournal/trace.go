@@ -7,9 +7,9 @@ import "errors"
 // the statements do not know of it.
 const formTraced = 4
 
-// traced is the input with its trace context, as it is sealed. An input that begins with the form's own byte
+// addTrace returns the input with its trace context, as it is sealed. An input that begins with the form's own byte
 // gets an empty trace context.
-func traced(trace string, input []byte) []byte {
+func addTrace(trace string, input []byte) []byte {
 	if trace == "" && (len(input) == 0 || input[0] != formTraced) {
 		return input
 	}
@@ -20,8 +20,8 @@ func traced(trace string, input []byte) []byte {
 
 var errTrace = errors.New("input with a trace context that is cut off")
 
-// untraced is the inverse of traced.
-func untraced(stored []byte) (trace string, input []byte, err error) {
+// splitTrace is the inverse of addTrace.
+func splitTrace(stored []byte) (trace string, input []byte, err error) {
 	if len(stored) == 0 || stored[0] != formTraced {
 		return "", stored, nil
 	}
@@ -32,8 +32,8 @@ func untraced(stored []byte) (trace string, input []byte, err error) {
 	return string(stored[2:end]), stored[end:], nil
 }
 
-// visible reports whether s has only visible ASCII characters.
-func visible(s string) bool {
+// isVisible reports whether s has only visible ASCII characters.
+func isVisible(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' {
 			return false

@@ -22,9 +22,9 @@ func (d *damage) note(err error) {
 	}
 }
 
-// of returns all noted errors as one error, or nil without any. The error wraps ErrNewer only if
+// toError returns all noted errors as one error, or nil without any. The error wraps ErrNewer only if
 // every noted error does.
-func (d damage) of(id journal.ID) error {
+func (d damage) toError(id journal.ID) error {
 	if len(d) == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (c *columns) unpackInput(s *stored, found *damage) {
 	}
 	if s.Input, err = c.sealer.open(c.input, kindInput, s.ID); err != nil {
 		found.note(fmt.Errorf("input %w", err))
-	} else if s.Trace, s.Input, err = untraced(s.Input); err != nil {
+	} else if s.Trace, s.Input, err = splitTrace(s.Input); err != nil {
 		found.note(err)
 	} else if len(hash) == len(s.InputHash) && sha256.Sum256(s.Input) != s.InputHash {
 		found.note(errors.New("input_hash is not that of the input"))
