@@ -99,44 +99,44 @@ type faultyConn struct {
 	swallow  atomic.Bool
 }
 
-func (c *faultyConn) Write(b []byte) (int, error) {
-	switch c.injector.takeFault() {
+func (f *faultyConn) Write(b []byte) (int, error) {
+	switch f.injector.takeFault() {
 	case faultCut:
-		_ = c.Close() // it is meant to break
+		_ = f.Close() // it is meant to break
 		return 0, errInjected
 	case faultLost:
-		c.swallow.Store(true)
+		f.swallow.Store(true)
 	case faultConflict:
 		message, err := (&pgproto3.Query{String: "do $$ begin raise exception 'injected' using errcode = '40001'; end $$"}).Encode(nil)
 		if err == nil {
-			_, err = c.Conn.Write(message)
+			_, err = f.Conn.Write(message)
 		}
 		return len(b), err
 	case faultCanceled:
 	}
-	return c.Conn.Write(b)
+	return f.Conn.Write(b)
 }
 
 // Read returns what the server says, unless the answer is to be lost: then the
 // connection breaks once the server has said all of it.
-func (c *faultyConn) Read(b []byte) (int, error) {
-	if !c.swallow.Load() {
-		n, err := c.Conn.Read(b)
-		if !c.swallow.Load() { // pgx reads in the background while it writes
+func (f *faultyConn) Read(b []byte) (int, error) {
+	if !f.swallow.Load() {
+		n, err := f.Conn.Read(b)
+		if !f.swallow.Load() { // pgx reads in the background while it writes
 			return n, err
 		}
-		c.untilReady(b[:n])
+		f.untilReady(b[:n])
 	} else {
-		c.untilReady(nil)
+		f.untilReady(nil)
 	}
-	_ = c.Close() // it is meant to break
+	_ = f.Close() // it is meant to break
 	return 0, errInjected
 }
 
 // untilReady reads up to the message that ends a round trip.
-func (c *faultyConn) untilReady(begun []byte) {
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second)) // whatever pgx set
-	r := io.MultiReader(bytes.NewReader(bytes.Clone(begun)), c.Conn)
+func (f *faultyConn) untilReady(begun []byte) {
+	_ = f.SetReadDeadline(time.Now().Add(10 * time.Second)) // whatever pgx set
+	r := io.MultiReader(bytes.NewReader(bytes.Clone(begun)), f.Conn)
 	for {
 		var head [5]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {

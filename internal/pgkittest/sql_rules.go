@@ -44,10 +44,10 @@ type SQLRules struct {
 }
 
 // Require holds each statement in query, in its form for distributed tables, to the rules.
-func (r SQLRules) Require(tb testing.TB) {
+func (s SQLRules) Require(tb testing.TB) {
 	tb.Helper()
-	files, err := fs.Glob(r.Files, "query/*.sql")
-	more, moreErr := fs.Glob(r.Files, "query/distributed/*.sql")
+	files, err := fs.Glob(s.Files, "query/*.sql")
+	more, moreErr := fs.Glob(s.Files, "query/distributed/*.sql")
 	if err != nil || moreErr != nil || len(files) < 20 {
 		tb.Fatalf("%d statements: %v, %v", len(files), err, moreErr)
 	}
@@ -59,18 +59,18 @@ func (r SQLRules) Require(tb testing.TB) {
 		}
 		seen[name] = true
 		file = "query/" + name + ".sql"
-		text, err := r.Text(r.Files, file)
+		text, err := s.Text(s.Files, file)
 		if err != nil {
 			tb.Error(err)
 		}
-		broken := r.Broken(name, text)
-		if reason, ok := r.Elsewhere[name]; !ok {
-			r.compare(tb, name, broken)
+		broken := s.Broken(name, text)
+		if reason, ok := s.Elsewhere[name]; !ok {
+			s.compare(tb, name, broken)
 		} else if len(broken) == 0 {
 			tb.Errorf("%s keeps all rules: it need not be left out because %s", name, reason)
 		}
 	}
-	for _, name := range slices.Concat(r.AllShards, slices.Collect(maps.Keys(r.Elsewhere)), slices.Collect(maps.Keys(r.Breaches))) {
+	for _, name := range slices.Concat(s.AllShards, slices.Collect(maps.Keys(s.Elsewhere)), slices.Collect(maps.Keys(s.Breaches))) {
 		if !seen[name] {
 			tb.Errorf("there is no statement %s", name)
 		}
@@ -78,14 +78,14 @@ func (r SQLRules) Require(tb testing.TB) {
 }
 
 // compare reports the broken rules of a statement that have no reason, and the reasons without a broken rule.
-func (r SQLRules) compare(tb testing.TB, name string, broken []string) {
+func (s SQLRules) compare(tb testing.TB, name string, broken []string) {
 	tb.Helper()
 	for _, rule := range broken {
-		if r.Breaches[name][rule] == "" {
+		if s.Breaches[name][rule] == "" {
 			tb.Errorf("%s breaks the rule: %s", name, rule)
 		}
 	}
-	for rule := range r.Breaches[name] {
+	for rule := range s.Breaches[name] {
 		if !slices.Contains(broken, rule) {
 			tb.Errorf("%s does not break the rule any more: %s. Take it out of Breaches", name, rule)
 		}
@@ -108,7 +108,7 @@ var (
 )
 
 // Broken returns the rules that a statement breaks, in the order of their text.
-func (r SQLRules) Broken(name, text string) (rules []string) {
+func (s SQLRules) Broken(name, text string) (rules []string) {
 	sql := strings.ToLower(sqlComments.ReplaceAllString(text, ""))
 	writes := sqlWrites.MatchString(sql)
 	check := func(rule string, broken bool) {
@@ -117,49 +117,49 @@ func (r SQLRules) Broken(name, text string) (rules []string) {
 		}
 	}
 	check(RuleVolatile, writes && sqlVolatile.MatchString(sql))
-	check(RuleTime, writes && r.needsServerTime(sql))
+	check(RuleTime, writes && s.needsServerTime(sql))
 	check(RuleCase, writes && sqlValueCase.MatchString(sql))
 	check(RuleUpsert, sqlUpsert.MatchString(sql))
 	check(RuleNotify, writes && strings.Contains(sql, "pg_notify("))
-	check(RuleWriteCTE, sqlWriteCTE.MatchString(sql) && !r.eachNames(sql))
-	check(RuleLocks, strings.Contains(sql, "skip locked") || (sqlRowLock.MatchString(sql) && !r.byOne().MatchString(sql)))
-	check(RuleUnnest, strings.Contains(sql, "unnest(") && !r.byMany().MatchString(sql))
-	check(RuleKey, r.onTable().MatchString(sql) && !r.insertsKey().MatchString(sql) && !r.byOne().MatchString(sql) &&
-		!r.byMany().MatchString(sql) && !slices.Contains(r.AllShards, name))
+	check(RuleWriteCTE, sqlWriteCTE.MatchString(sql) && !s.eachNames(sql))
+	check(RuleLocks, strings.Contains(sql, "skip locked") || (sqlRowLock.MatchString(sql) && !s.byOne().MatchString(sql)))
+	check(RuleUnnest, strings.Contains(sql, "unnest(") && !s.byMany().MatchString(sql))
+	check(RuleKey, s.onTable().MatchString(sql) && !s.insertsKey().MatchString(sql) && !s.byOne().MatchString(sql) &&
+		!s.byMany().MatchString(sql) && !slices.Contains(s.AllShards, name))
 	slices.Sort(rules)
 	return rules
 }
 
 // needsServerTime reports whether the time is asked for where Citus would have each server answer. In the values
 // of one row it is not: the coordinator has worked them out before it sends them.
-func (r SQLRules) needsServerTime(sql string) bool {
+func (s SQLRules) needsServerTime(sql string) bool {
 	inCase := !strings.Contains(sql, "values (") && slices.ContainsFunc(sqlCase.FindAllString(sql, -1), sqlTimes.MatchString)
 	return inCase || sqlCoalesce.MatchString(sql) || sqlReturning.MatchString(sql)
 }
 
-func (r SQLRules) tables() string {
-	return `/\*schema\*/(` + strings.Join(r.Tables, "|") + `)\b`
+func (s SQLRules) tables() string {
+	return `/\*schema\*/(` + strings.Join(s.Tables, "|") + `)\b`
 }
 
-func (r SQLRules) onTable() *regexp.Regexp { return regexp.MustCompile(r.tables()) }
+func (s SQLRules) onTable() *regexp.Regexp { return regexp.MustCompile(s.tables()) }
 
-func (r SQLRules) insertsKey() *regexp.Regexp {
-	return regexp.MustCompile(`insert into ` + r.tables() + `( as \w+)? \(([^)]*\b)?(` + r.Key + `)\b`)
+func (s SQLRules) insertsKey() *regexp.Regexp {
+	return regexp.MustCompile(`insert into ` + s.tables() + `( as \w+)? \(([^)]*\b)?(` + s.Key + `)\b`)
 }
 
-func (r SQLRules) byOne() *regexp.Regexp {
-	return regexp.MustCompile(`\b(\w+\.)?(` + r.Key + `) = @(` + r.Key + `)\b`)
+func (s SQLRules) byOne() *regexp.Regexp {
+	return regexp.MustCompile(`\b(\w+\.)?(` + s.Key + `) = @(` + s.Key + `)\b`)
 }
 
-func (r SQLRules) byMany() *regexp.Regexp {
-	return regexp.MustCompile(`\b(\w+\.)?(` + r.Key + `) = any \(@` + r.Keys + `\b`)
+func (s SQLRules) byMany() *regexp.Regexp {
+	return regexp.MustCompile(`\b(\w+\.)?(` + s.Key + `) = any \(@` + s.Keys + `\b`)
 }
 
 // eachNames reports whether each UPDATE and DELETE of a statement with a CTE that writes names its key
 // or keys. An INSERT names the key among its columns.
-func (r SQLRules) eachNames(sql string) bool {
-	changes := len(regexp.MustCompile(`(update|delete from) `+r.tables()).FindAllString(sql, -1))
-	named := len(r.byOne().FindAllString(sql, -1)) + len(r.byMany().FindAllString(sql, -1))
-	inserts := len(regexp.MustCompile(`insert into `+r.tables()).FindAllString(sql, -1))
-	return named >= changes && len(r.insertsKey().FindAllString(sql, -1)) == inserts
+func (s SQLRules) eachNames(sql string) bool {
+	changes := len(regexp.MustCompile(`(update|delete from) `+s.tables()).FindAllString(sql, -1))
+	named := len(s.byOne().FindAllString(sql, -1)) + len(s.byMany().FindAllString(sql, -1))
+	inserts := len(regexp.MustCompile(`insert into `+s.tables()).FindAllString(sql, -1))
+	return named >= changes && len(s.insertsKey().FindAllString(sql, -1)) == inserts
 }

@@ -111,16 +111,16 @@ func reject(field, value, reason string) error {
 // the handler's ctx. It is the same in every delivery. The calls that the
 // handler makes derive from its hop key, which the ctx carries. The error wraps
 // [server.ErrArgument].
-func (b *Inbox) Key(m Message) (childkey.Key, error) {
+func (i *Inbox) Key(m Message) (childkey.Key, error) {
 	parts := []string{m.ID}
 	if m.Source != "" {
 		parts = []string{m.Source, m.ID}
 	}
-	return b.key(parts...)
+	return i.key(parts...)
 }
 
-func (b *Inbox) key(parts ...string) (childkey.Key, error) {
-	key, err := childkey.FromParts(b.cfg.Consumer, parts...)
+func (i *Inbox) key(parts ...string) (childkey.Key, error) {
+	key, err := childkey.FromParts(i.cfg.Consumer, parts...)
 	if err != nil {
 		return childkey.Key{}, fmt.Errorf("%w: message: %w", server.ErrArgument, err)
 	}
@@ -128,12 +128,12 @@ func (b *Inbox) key(parts ...string) (childkey.Key, error) {
 }
 
 // Lookup is [server.Guard.Lookup] for a message.
-func (b *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
-	key, err := b.Key(m)
+func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
+	key, err := i.Key(m)
 	if err != nil {
 		return server.Lookup{}, err
 	}
-	return b.guard.LookupTask(ctx, b.task, key)
+	return i.guard.LookupTask(ctx, i.task, key)
 }
 
 // Handle lets fn handle the message, unless it has been handled. fn's ctx is a run's ctx, as in [server.Guard.Do].
@@ -145,15 +145,15 @@ func (b *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 // The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
 // letter's error. It is nil for [Ran] and [Duplicate], and for a message that was dead before. A Source or an ID
 // beyond the limits of [Message] is an error wrapping [server.ErrArgument].
-func (b *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
+func (i *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
 	if fn == nil {
 		return Failed, reject("fn", "nil", "a function is required")
 	}
-	key, err := b.Key(m)
+	key, err := i.Key(m)
 	if err != nil {
 		return Failed, err
 	}
-	a := &attempt{inbox: b, message: m, key: key, fn: fn}
+	a := &attempt{inbox: i, message: m, key: key, fn: fn}
 	delivery, err := a.run(ctx)
 	if delivery == Failed && a.spent {
 		return a.run(ctx) // claimed once more, as a dead letter

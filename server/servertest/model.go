@@ -15,12 +15,12 @@ type modelKey struct {
 	dead, expired, replayed bool // past LeaseUntil, ExpiresAt, ReplayUntil
 }
 
-func (k *modelKey) isDead() bool { return k.State == store.StateInProgress && k.dead }
+func (m *modelKey) isDead() bool { return m.State == store.StateInProgress && m.dead }
 
-func (k *modelKey) bereave() {
-	if k.isDead() {
-		k.RecoveryAttempts++
-		k.MaybeRan = k.MaybeRan || k.Effect != store.Transactional
+func (m *modelKey) bereave() {
+	if m.isDead() {
+		m.RecoveryAttempts++
+		m.MaybeRan = m.MaybeRan || m.Effect != store.Transactional
 	}
 }
 

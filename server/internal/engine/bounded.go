@@ -146,22 +146,22 @@ type boundedTx struct {
 	timeout, settle time.Duration
 }
 
-func (t *boundedTx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	ctx, cancel := bound(ctx, t.timeout)
+func (b *boundedTx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
+	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()
-	return t.Tx.Cancel(ctx, req)
+	return b.Tx.Cancel(ctx, req)
 }
 
 // Settle has the whole Config.SettleTimeout: a COMMIT of unknown fate cannot be
 // sent again.
-func (t *boundedTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
-	ctx, cancel := bound(ctx, t.settle)
+func (b *boundedTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
+	ctx, cancel := bound(ctx, b.settle)
 	defer cancel()
-	return t.Tx.Settle(ctx, o, s)
+	return b.Tx.Settle(ctx, o, s)
 }
 
-func (t *boundedTx) Rollback(ctx context.Context) error {
-	ctx, cancel := bound(ctx, t.timeout)
+func (b *boundedTx) Rollback(ctx context.Context) error {
+	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()
-	return t.Tx.Rollback(ctx)
+	return b.Tx.Rollback(ctx)
 }

@@ -60,23 +60,23 @@ type waitBudget struct {
 	used  bool
 }
 
-func (p *waitBudget) left() time.Duration {
-	if p.none {
+func (w *waitBudget) left() time.Duration {
+	if w.none {
 		return 0
 	}
-	return time.Until(p.until)
+	return time.Until(w.until)
 }
 
 // start reports whether there is time left. The first time it needs a place among the
 // waiters.
-func (p *waitBudget) start(e *Engine, m *member) bool {
-	if !p.none && !p.used {
-		p.none = !m.admit(e.cfg.Waiters)
+func (w *waitBudget) start(e *Engine, m *member) bool {
+	if !w.none && !w.used {
+		w.none = !m.admit(e.cfg.Waiters)
 	}
-	if p.left() <= 0 {
+	if w.left() <= 0 {
 		return false
 	}
-	p.used = true
+	w.used = true
 	return true
 }
 

@@ -103,28 +103,28 @@ func (h *heartbeat) remove(r *run) {
 
 // schedule makes the call due at that time, unless it is due earlier. The time counts from when a lease was asked for:
 // a claim that took long has left little of its lease. The caller holds heartbeat.mu.
-func (c *nextCall) schedule(at time.Time) {
-	if !c.at.IsZero() && !at.Before(c.at) {
+func (n *nextCall) schedule(at time.Time) {
+	if !n.at.IsZero() && !at.Before(n.at) {
 		return
 	}
-	c.at = at
-	if c.timer == nil {
-		c.timer = time.AfterFunc(time.Until(at), c.call)
+	n.at = at
+	if n.timer == nil {
+		n.timer = time.AfterFunc(time.Until(at), n.call)
 		return
 	}
-	c.timer.Reset(time.Until(at))
+	n.timer.Reset(time.Until(at))
 }
 
 // stop makes sure that no call follows. The caller holds heartbeat.mu.
-func (c *nextCall) stop() {
-	if c.timer != nil {
-		c.timer.Stop()
+func (n *nextCall) stop() {
+	if n.timer != nil {
+		n.timer.Stop()
 	}
-	c.at = time.Time{}
+	n.at = time.Time{}
 }
 
 // isDue returns false to a call whose timer was stopped or reset too late. The caller holds heartbeat.mu.
-func (c *nextCall) isDue() bool { return !c.at.IsZero() && !time.Now().Before(c.at) }
+func (n *nextCall) isDue() bool { return !n.at.IsZero() && !time.Now().Before(n.at) }
 
 // schedule makes the next call for each tier due that has runs. The caller holds mu.
 //

@@ -22,8 +22,8 @@ type WaiterLimits struct {
 }
 
 // share is the part of c that one scope may take.
-func (c WaiterLimits) share(scope string) room {
-	return room{ShareOf(scope, c.Places, 1), ShareOf(scope, c.Bytes, c.LeastBytes)}
+func (w WaiterLimits) share(scope string) room {
+	return room{ShareOf(scope, w.Places, 1), ShareOf(scope, w.Bytes, w.LeastBytes)}
 }
 
 func (w *waiting) fits(scope string, bytes int64, most WaiterLimits) bool {

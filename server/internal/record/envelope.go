@@ -86,25 +86,25 @@ type envelopeReader struct {
 	bad  bool
 }
 
-func (d *envelopeReader) number() uint64 {
-	n, size := binary.Uvarint(d.rest)
+func (e *envelopeReader) number() uint64 {
+	n, size := binary.Uvarint(e.rest)
 	if size <= 0 {
-		d.bad, d.rest = true, nil
+		e.bad, e.rest = true, nil
 		return 0
 	}
-	d.rest = d.rest[size:]
+	e.rest = e.rest[size:]
 	return n
 }
 
-func (d *envelopeReader) field() []byte { return d.bytes(d.number()) }
+func (e *envelopeReader) field() []byte { return e.bytes(e.number()) }
 
-func (d *envelopeReader) bytes(n uint64) []byte {
-	if d.bad || n > uint64(len(d.rest)) {
-		d.bad, d.rest = true, nil
+func (e *envelopeReader) bytes(n uint64) []byte {
+	if e.bad || n > uint64(len(e.rest)) {
+		e.bad, e.rest = true, nil
 		return nil
 	}
-	field := d.rest[:n:n]
-	d.rest = d.rest[n:]
+	field := e.rest[:n:n]
+	e.rest = e.rest[n:]
 	return field
 }
 

@@ -41,8 +41,8 @@ func TraceOf(envelope []byte) string {
 }
 
 // trace reads the trace context, if that is the next line.
-func (d *envelopeReader) trace() (text string, found bool) {
-	next := *d
+func (e *envelopeReader) trace() (text string, found bool) {
+	next := *e
 	name, value := next.field(), next.field()
 	if next.bad || string(name) != traceName || len(value) > maxTraceBytes {
 		return "", false
@@ -50,7 +50,7 @@ func (d *envelopeReader) trace() (text string, found bool) {
 	if text = string(value); !visible(text) {
 		return "", false
 	}
-	*d = next
+	*e = next
 	return text, true
 }
 
