@@ -28,6 +28,10 @@ import (
 // statements need them. The journal cannot notice a whole row that was put back as it was,
 // nor entries of a saga that were taken away, repeated or put into another order.
 //
+// A Codec can be introduced while processes run, by a wrapper. Where Seal returns plain itself, plain text is stored.
+// Where a Codec has a method OpenPlain(stored []byte) ([]byte, error), it decides about values that were stored in
+// plain text. Without it a saga with such a value is damaged, so that nobody who can write to the tables can forge one.
+//
 // If Seal fails nothing is stored. A start then returns an [ErrSeal]. An engine tries a write
 // again, as where the database is away. If Open fails the saga is damaged
 // ([journal.Record].Corrupt). An engine makes it stuck, without a call. An error of Open that
@@ -43,8 +47,7 @@ type Codec interface {
 // A sealer seals and opens with the codec of a [Config]. The zero sealer has none.
 type sealer struct {
 	codec       Codec
-	acceptPlain bool
-	storePlain  bool
+	acceptPlain bool // also without OpenPlain
 }
 
 // The first byte of a stored value can be its form. A value with any other first byte is
@@ -92,21 +95,39 @@ func (s sealer) seal(plain []byte, k kind, id journal.ID, more ...string) ([]byt
 	switch {
 	case plain == nil:
 		return nil, nil
-	case s.codec == nil, s.storePlain:
-		if len(plain) > 0 && (plain[0] == formSealed || plain[0] == formPlain) {
-			return append([]byte{formPlain}, plain...), nil
-		}
-		return plain, nil
+	case s.codec == nil:
+		return toPlainForm(plain), nil
 	}
 	sealed, err := safely(s.codec.Seal, plain, associatedData(k, id, more...))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSeal, err)
 	}
+	if isSame(sealed, plain) {
+		return toPlainForm(plain), nil
+	}
 	return append([]byte{formSealed}, sealed...), nil
 }
 
+// isSame reports whether Seal returned its argument.
+func isSame(sealed, plain []byte) bool {
+	return len(sealed) == len(plain) && (len(plain) == 0 || &sealed[0] == &plain[0])
+}
+
+// toPlainForm returns plain as it is stored without a seal.
+func toPlainForm(plain []byte) []byte {
+	if len(plain) > 0 && (plain[0] == formSealed || plain[0] == formPlain) {
+		return append([]byte{formPlain}, plain...)
+	}
+	return plain
+}
+
+// A plainOpener is a Codec that decides about values that were stored in plain text.
+type plainOpener interface {
+	OpenPlain(stored []byte) ([]byte, error)
+}
+
 var (
-	errNotSealed = errors.New("is not sealed, and Config.AcceptPlain is false")
+	errNotSealed = errors.New("is not sealed, and the codec has no method OpenPlain")
 	errNoCodec   = elsewhereError("is sealed, and the journal has no codec")
 )
 
@@ -125,15 +146,29 @@ func (s sealer) open(stored []byte, k kind, id journal.ID, more ...string) ([]by
 		return nil, nil
 	case s.codec == nil && sealed:
 		return nil, errNoCodec
-	case !sealed && s.codec != nil && !s.acceptPlain:
-		return nil, errNotSealed
 	case !sealed:
-		if len(stored) > 0 && stored[0] == formPlain {
-			stored = stored[1:]
-		}
+		return s.openPlain(stored)
+	}
+	return toOpened(safely(s.codec.Open, stored[1:], associatedData(k, id, more...)))
+}
+
+// openPlain opens what was stored in plain text.
+func (s sealer) openPlain(stored []byte) ([]byte, error) {
+	if len(stored) > 0 && stored[0] == formPlain {
+		stored = stored[1:]
+	}
+	if s.codec == nil || s.acceptPlain {
 		return stored, nil
 	}
-	plain, err := safely(s.codec.Open, stored[1:], associatedData(k, id, more...))
+	opener, ok := s.codec.(plainOpener)
+	if !ok {
+		return nil, errNotSealed
+	}
+	return toOpened(safely(func(b, _ []byte) ([]byte, error) { return opener.OpenPlain(b) }, stored, nil))
+}
+
+// toOpened returns what a codec opened, or its error as a part of a saga's damage. An empty value is not nil.
+func toOpened(plain []byte, err error) ([]byte, error) {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil, elsewhereError("cannot be opened here: " + err.Error())
@@ -179,15 +214,9 @@ func (s sealer) openReason(e journal.AuditEntry) (string, error) {
 }
 
 // checkCodec refuses what could seal or open nothing.
-func checkCodec(codec Codec, acceptPlain, storePlain bool) error {
-	v := reflect.ValueOf(codec)
-	switch {
-	case v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil():
+func checkCodec(codec Codec) error {
+	if v := reflect.ValueOf(codec); v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("%w: Codec is a nil %T", ErrConfig, codec)
-	case codec == nil && acceptPlain:
-		return fmt.Errorf("%w: AcceptPlain without a Codec", ErrConfig)
-	case storePlain && !acceptPlain:
-		return fmt.Errorf("%w: StorePlain without AcceptPlain", ErrConfig)
 	}
 	return nil
 }

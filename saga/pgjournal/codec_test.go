@@ -148,11 +148,26 @@ func TestCodec_startWithoutTheKey(t *testing.T) {
 	require.NotErrorIs(t, err, saga.ErrKeyReused)
 }
 
+// An introduction is a codec that comes to tables with plain sagas: it opens them, and first seals nothing.
+type introduction struct {
+	pgjournal.Codec
+	storePlain bool
+}
+
+func (i introduction) Seal(plain, associated []byte) ([]byte, error) {
+	if i.storePlain {
+		return plain, nil
+	}
+	return i.Codec.Seal(plain, associated)
+}
+
+func (introduction) OpenPlain(stored []byte) ([]byte, error) { return stored, nil }
+
 // A plain value may begin as sealed values do.
 func TestCodec_plainValuesOfAnyForm(t *testing.T) {
 	t.Parallel()
 	plain, look := open(t, pgjournal.Config{})
-	opens := openOn(t, look, pgjournal.Config{Codec: aesGCM(t, "k1"), AcceptPlain: true, StorePlain: true})
+	opens := openOn(t, look, pgjournal.Config{Codec: introduction{aesGCM(t, "k1"), true}})
 	for first := range byte(5) {
 		for _, j := range []*pgjournal.Journal{plain, opens} {
 			req := newRequest(beat(t, j, time.Hour))
@@ -216,8 +231,8 @@ func TestCodec_comesToPlainTables(t *testing.T) {
 	t.Parallel()
 	plain, look := open(t, pgjournal.Config{})
 	codec := aesGCM(t, "k1")
-	opens := openOn(t, look, pgjournal.Config{Codec: codec, AcceptPlain: true, StorePlain: true})
-	seals := openOn(t, look, pgjournal.Config{Codec: codec, AcceptPlain: true})
+	opens := openOn(t, look, pgjournal.Config{Codec: introduction{codec, true}})
+	seals := openOn(t, look, pgjournal.Config{Codec: introduction{codec, false}})
 	strict := openOn(t, look, pgjournal.Config{Codec: codec})
 	put := func(j journal.Journal) journal.Record {
 		r := start(t, j, beat(t, j, time.Hour))
@@ -233,7 +248,7 @@ func TestCodec_comesToPlainTables(t *testing.T) {
 		for _, j := range []journal.Journal{plain, opens, seals} {
 			require.NoError(t, read(j, r))
 		}
-		require.ErrorContains(t, read(strict, r), "is not sealed, and Config.AcceptPlain is false")
+		require.ErrorContains(t, read(strict, r), "is not sealed, and the codec has no method OpenPlain")
 		require.NotErrorIs(t, read(strict, r), journal.ErrNewer)
 	}
 	for _, j := range []journal.Journal{opens, seals, strict} {
@@ -305,12 +320,8 @@ func TestCodec_badConfig(t *testing.T) {
 	look, err := pgxpool.New(t.Context(), "postgres://nowhere.invalid/none")
 	require.NoError(t, err)
 	defer look.Close()
-	for _, cfg := range []pgjournal.Config{
-		{AcceptPlain: true}, {Codec: (*server.AESGCM)(nil)}, {Codec: aesGCM(t, "k1"), StorePlain: true}, {StorePlain: true},
-	} {
-		_, err := pgjournal.Open(t.Context(), look.Config(), cfg)
-		require.ErrorIs(t, err, pgjournal.ErrConfig)
-	}
+	_, err = pgjournal.Open(t.Context(), look.Config(), pgjournal.Config{Codec: (*server.AESGCM)(nil)})
+	require.ErrorIs(t, err, pgjournal.ErrConfig)
 }
 
 // An engine executes sealed sagas, one that a transaction stored with the journal's codec as

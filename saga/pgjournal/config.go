@@ -79,19 +79,14 @@ type Config struct {
 
 	// Codec seals the content of sagas at rest; see [Codec]. All journals on the same
 	// tables need it, and all calls of [Start] ([Journal.StartConfig] has it). To give
-	// a codec to tables that have sagas: first run all processes with Codec,
-	// AcceptPlain and StorePlain, then without StorePlain. Once no plain saga is left,
-	// run them without AcceptPlain.
+	// a codec to tables that have sagas, wrap it: first run all processes with a wrapper that
+	// has OpenPlain and whose Seal returns its argument, then with one that seals. Once no
+	// plain saga is left, run them with the codec itself.
 	//
 	// To rotate keys, give the new key to all processes as a further one, then make it
 	// the current one. Keep the old key as long as sagas and lines of the audit log
 	// that it sealed are kept. nil stores everything as it is.
 	Codec Codec
-	// AcceptPlain reads values that are not sealed. If it is false a saga with such a
-	// value is damaged. A person who can write to the tables can then forge none.
-	AcceptPlain bool
-	// StorePlain seals nothing new, and opens what is sealed. It needs AcceptPlain.
-	StorePlain bool
 
 	// Distributed says that Citus distributes the tables, see [Distribute]. [Open] finds that out by
 	// itself. With [New] it must be set where it is so, or [Journal.Check] returns an error wrapping
@@ -124,7 +119,7 @@ func (c Config) fillDefaults() (Config, error) {
 	if err := c.common().Check(); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if err := checkCodec(c.Codec, c.AcceptPlain, c.StorePlain); err != nil {
+	if err := checkCodec(c.Codec); err != nil {
 		return c, err
 	}
 	if c.Confirm > ConfirmNever {
@@ -134,5 +129,5 @@ func (c Config) fillDefaults() (Config, error) {
 }
 
 func (c Config) sealer() sealer {
-	return sealer{codec: c.Codec, acceptPlain: c.AcceptPlain, storePlain: c.StorePlain}
+	return sealer{codec: c.Codec}
 }

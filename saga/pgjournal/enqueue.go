@@ -26,17 +26,15 @@ type StartConfig struct {
 	Trace string
 	// Codec is as [Config].Codec, and must be the codec of the journals whose engines run the
 	// saga. A transaction does not tell whether they have one. A saga that is started without it
-	// is stored as plain text. Journals with a codec refuse to execute such a saga, unless they
-	// have AcceptPlain: it gets stuck, without a call. [Journal.StartConfig] takes the codec of a
+	// is stored as plain text. Journals with a codec refuse to execute such a saga, unless it
+	// has OpenPlain: it gets stuck, without a call. [Journal.StartConfig] takes the codec of a
 	// journal.
 	Codec Codec
-
-	storePlain bool // as Config.StorePlain
 }
 
 // StartConfig returns what [Start] needs to store sagas as j does, in the scope "".
 func (j *Journal) StartConfig() StartConfig {
-	return StartConfig{Schema: j.cfg.Schema, Codec: j.cfg.Codec, storePlain: j.cfg.StorePlain}
+	return StartConfig{Schema: j.cfg.Schema, Codec: j.cfg.Codec}
 }
 
 // Start stores a saga as part of tx, and reports whether it is a new saga. So one commit stores
@@ -85,10 +83,10 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	if err != nil {
 		return false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
-	if err := checkCodec(cfg.Codec, false, false); err != nil {
+	if err := checkCodec(cfg.Codec); err != nil {
 		return false, err
 	}
-	sealer := sealer{codec: cfg.Codec, acceptPlain: true, storePlain: cfg.storePlain}
+	sealer := sealer{codec: cfg.Codec, acceptPlain: true}
 	sealed, err := sealer.sealStart(req)
 	if err != nil {
 		return false, wrap("start", err)

@@ -30,10 +30,9 @@ type ReaderConfig struct {
 	// [DefaultStatementTimeout]; the least is 1 ms, and the most is an hour.
 	StatementTimeout time.Duration
 
-	// Codec and AcceptPlain are those of [Config]. Without the codec the sealed parts of a saga cannot be
-	// read: its [journal.Record].Corrupt says so, and all other fields are there.
-	Codec       Codec
-	AcceptPlain bool
+	// Codec is that of [Config]. Without it the sealed parts of a saga cannot be read: its
+	// [journal.Record].Corrupt says so, and all other fields are there.
+	Codec Codec
 }
 
 // A Reader shows the sagas in the tables to people: for an operations page, or a command line. It reads
@@ -65,7 +64,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if cfg.StatementTimeout < time.Millisecond || cfg.StatementTimeout > time.Hour {
 		return nil, fmt.Errorf("%w: StatementTimeout %v is not from 1ms to an hour", ErrConfig, cfg.StatementTimeout)
 	}
-	if err := checkCodec(cfg.Codec, cfg.AcceptPlain, false); err != nil {
+	if err := checkCodec(cfg.Codec); err != nil {
 		return nil, err
 	}
 	if _, err := readerQueriesBySchema.For(cfg.Schema); err != nil {
@@ -74,7 +73,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if err := pgkit.CheckPool(pool); err != nil {
 		return nil, fmt.Errorf("pgjournal: new reader: %w", err)
 	}
-	return &Reader{pool: pool, cfg: cfg, sealer: sealer{codec: cfg.Codec, acceptPlain: cfg.AcceptPlain}}, nil
+	return &Reader{pool: pool, cfg: cfg, sealer: sealer{codec: cfg.Codec}}, nil
 }
 
 // queries returns the statements that suit the tables. It asks the server the first time.
