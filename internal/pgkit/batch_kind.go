@@ -28,7 +28,7 @@ type BatchKindConfig[Q, A any] struct {
 	//
 	// The statement must lock rows in an order that is the same for all processes; the order of qs
 	// is the easiest. It must not wait long for a lock: the writes behind it wait as well. If it
-	// fails, the flush sends One for each, or does as Again says.
+	// fails, the flush sends One for each.
 	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
 
 	// Asynchronous reports whether q may be answered before it is durable. A crash of the server then
@@ -48,12 +48,6 @@ type BatchKindConfig[Q, A any] struct {
 	// statement of its own. All kinds of a combiner have the same shards. nil means that it is not
 	// known, and all writes go together.
 	Place func(q Q) Place
-
-	// Again is told how a flush of several writes, some of this kind, failed and changed nothing.
-	// If Again returns true, all writes of the flush come once more, as if they were new, before
-	// the flush sends One for each. That is for a Many that makes another statement from then on.
-	// nil means never. It must be quick, and safe for concurrent use.
-	Again func(err error) bool
 
 	// Bytes returns about how large q is; nil means that all are small. It keeps many large qs from
 	// going in one statement.
@@ -106,16 +100,8 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	defer k.combiner.leave()
 	r := k.request(q)
 	err := k.combiner.share(ctx, &r.entry)
-	if err == errAgain { //nolint:errorlint // it never leaves this package, and is never wrapped
-		if err := ctx.Err(); err != nil {
-			return none, false, err
-		}
-		r = k.request(q) // a statement before the one that failed may have answered the other
-		r.again = true
-		err = k.combiner.share(ctx, &r.entry)
-	}
 	switch {
-	case err == errAlone: //nolint:errorlint // as above
+	case err == errAlone: //nolint:errorlint // it never leaves this package, and is never wrapped
 		return k.sendSingle(ctx, q)
 	case err != nil:
 		return none, false, err
@@ -155,7 +141,7 @@ func (k *BatchKind[Q, A]) sendSingle(ctx context.Context, q Q) (A, bool, error) 
 		return none, false, err
 	}
 	r := k.request(q)
-	r.again, r.alone = true, true
+	r.alone = true
 	if err := k.combiner.share(ctx, &r.entry); err != nil {
 		if err == errAlone { //nolint:errorlint // its statement could not be made
 			err = k.cfg.One(q).Err()
@@ -191,7 +177,6 @@ type request[Q, A any] struct {
 type flusher interface {
 	one(e *entry, asynchronous bool) part
 	many(entries []*entry) []part
-	mayRepeat(err error) bool
 	isAsynchronous(e *entry) bool
 }
 
@@ -225,8 +210,6 @@ func (k *BatchKind[Q, A]) one(e *entry, asynchronous bool) part {
 func (k *BatchKind[Q, A]) isAsynchronous(e *entry) bool {
 	return k.cfg.Asynchronous != nil && k.cfg.Asynchronous(k.requestOf(e).q)
 }
-
-func (k *BatchKind[Q, A]) mayRepeat(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
 
 // many returns a statement for each shard. It may sort entries.
 func (k *BatchKind[Q, A]) many(entries []*entry) (parts []part) {

@@ -67,9 +67,7 @@ type CombinerConfig struct {
 // transaction. That shows which write the server refuses, or whose row another transaction has
 // locked: its caller gets the error at once, and the others share a commit without it. A flush that
 // changed nothing for another reason is taken apart: each caller sends its own write alone, a few
-// at a time. A kind can make the writes of a flush come once more before that (Again in
-// [BatchKindConfig]). A flush whose fate is unknown leaves the fate of all its writes unknown; see
-// [Writer].
+// at a time. A flush whose fate is unknown leaves the fate of all its writes unknown; see [Writer].
 //
 // A flush without a sign of the server for five seconds loses its connection, whether or not
 // callers wait, as a detached write does. While no write has been answered since, one flush at a

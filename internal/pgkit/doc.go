@@ -29,8 +29,7 @@
 //     the others share a commit without it. So a locked row, or a write that cannot
 //     succeed, costs the others a round trip.
 //   - A flush that changed nothing for another reason is taken apart: each caller sends its own
-//     write alone, under its own ctx, a few at a time. A kind can make the writes come once more
-//     before that (Again in [BatchKindConfig]).
+//     write alone, under its own ctx, a few at a time.
 //   - A flush whose fate is unknown leaves the fate of each of its writes unknown. Each caller does
 //     the same as after a single write: it asks again.
 //   - A flush without an answer after 50 ms does not delay the next one, but it keeps its place: no

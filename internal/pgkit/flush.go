@@ -21,8 +21,6 @@ type flush struct {
 	parts    []part   // those of several
 	write    write
 	crash    *crash // read by the leader, once it is woken
-	again    bool   // its kinds want it to go once more
-	told     bool   // its kinds were told why it failed
 
 	// Under the combiner's lock:
 	writes  int  // that it was sent with
@@ -140,9 +138,6 @@ func (c *Combiner) finish(f *flush, err error) {
 	}
 	for _, e := range f.entries {
 		e.stage, e.err = stageEnded, err
-		if err == errAgain && e.again { //nolint:errorlint // it never leaves this package, and is never wrapped
-			e.err = errAlone
-		}
 	}
 	c.mu.Unlock()
 	for _, e := range f.entries {
@@ -155,33 +150,9 @@ func (f *flush) outcome(err error) error {
 	switch {
 	case err == nil, err == errAlone, f.writes == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed): //nolint:errorlint // it is never wrapped
 		return err
-	case f.tell(err):
-		return errAgain
 	default:
 		return errAlone
 	}
-}
-
-// tell says to the kinds of f that it failed with err, once, and reports whether one of them wants it to go
-// again. Each of them hears of it, whatever the others say. A panic is the leader's, as one in a write.
-func (f *flush) tell(err error) bool {
-	if f.told {
-		return f.again
-	}
-	f.told = true
-	defer func() {
-		if v := recover(); v != nil {
-			f.crash, f.again = &crash{v, debug.Stack()}, false
-		}
-	}()
-	var asked []flusher
-	for _, e := range f.entries {
-		if !slices.Contains(asked, e.kind) {
-			asked = append(asked, e.kind)
-			f.again = e.kind.mayRepeat(err) || f.again
-		}
-	}
-	return f.again
 }
 
 // compose makes the statements of f.
@@ -234,7 +205,7 @@ func (f *flush) send(ctx context.Context, conn *pgx.Conn) (err error) {
 		return sendHearing(ctx, conn, f.only)
 	}
 	err = sendTogether(ctx, conn, f.parts)
-	if severable(err) && !f.tell(err) && f.crash == nil {
+	if severable(err) {
 		return f.combiner.sever(ctx, conn, f, err)
 	}
 	return err

@@ -11,17 +11,12 @@ import (
 // has changed nothing.
 var errAlone = errors.New("to be sent alone")
 
-// errAgain tells it to send its write through the combiner once more: see
-// [BatchKindConfig].Again.
-var errAgain = errors.New("to be sent again")
-
 // An entry is a caller's write in a combiner.
 type entry struct {
 	kind  flusher
 	of    any // the request that the entry is part of
 	bytes int
 	place Place
-	again bool // it has been in a flush before
 	alone bool // it goes in no flush with others
 	// wake is of size 1: its stage is leading, or ended. It is nil if the caller learns that without it.
 	wake chan struct{}
@@ -58,7 +53,7 @@ const (
 )
 
 // share makes e a part of a flush, leading one if that is due, and returns its
-// outcome: errAlone, errAgain, or an error as of [Do].
+// outcome: errAlone, or an error as of [Do].
 func (c *Combiner) share(ctx context.Context, e *entry) error {
 	lead, err := c.enter(e)
 	if err != nil {
@@ -109,7 +104,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	case !c.dials.paused && c.room(len(c.queue)+1):
 		c.take(e)
 		return true, nil
-	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
+	case len(c.queue) >= c.cfg.MaxQueued:
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
 	e.prepareWake()

@@ -17,7 +17,6 @@ import (
 // waits for no key.
 type combined struct {
 	store       *Store
-	contention  contention // among claims
 	locked      lockedKeys
 	claims      *pgkit.BatchKind[store.ClaimRequest, claimTimes]
 	settlements *pgkit.BatchKind[settlement, bool]
@@ -36,7 +35,6 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Many:         w.claimMany,
 		Compare:      func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 		Place:        func(req store.ClaimRequest) pgkit.Place { return s.placement.Of(req.ID) },
-		Again:        w.noteCollision,
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleKind(c, s.query.Settle, s.query.SettleMany, s.query.SettleManyAlike)
@@ -95,8 +93,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		return w.claimRows(first), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 	}
 	args := claimArrays(first)
-	contended := w.contention.lately()
-	if !contended && isAlike(first, claimsAlike) {
+	if isAlike(first, claimsAlike) {
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
 		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
@@ -105,11 +102,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		}
 	}
 	addClaimArrays(args, first)
-	query := w.store.query.ClaimMany
-	if contended {
-		query = w.store.query.ClaimManyContended
-	}
-	return query.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+	return w.store.query.ClaimMany.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 }
 
 // claimRows makes the statement for several claims of distributed tables.
@@ -186,15 +179,6 @@ func indexOf(index map[store.ID]int, key pgtype.UUID) int {
 		return i
 	}
 	return -1
-}
-
-// noteCollision learns of a flush that failed and changed nothing. It reports whether the claims are to go again.
-func (w *combined) noteCollision(err error) bool {
-	if !isTaken(err) {
-		return false
-	}
-	w.contention.note()
-	return true
 }
 
 // settleKind makes the kind of settlements with these statements. manyAlike can be the zero Query.

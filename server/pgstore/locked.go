@@ -105,11 +105,10 @@ func retryLocked(ctx context.Context, within time.Duration, do func() (store.Rec
 // contentionLasts is how long a [contention] is expected to go on after it was seen.
 const contentionLasts = time.Second
 
-// A contention knows whether keys were lately used twice. An insert that fails on a taken key is
-// cheaper than an insert that skips a taken key, as long as duplicates are rare. Each failure fails
-// its whole transaction, leaves a row for vacuum, and leaves an error in the server's log. So for a
-// second after a failure no such insert is sent. Only inserts that are running at that moment may
-// still fail.
+// A contention knows whether [Store.OnceFunc] lately met keys that were used before. Where keys repeat
+// seldom, an insert that fails on a taken key costs less than one that skips it. But a failure fails the
+// whole transaction, and leaves a row for vacuum and an error in the server's log. So for a second after
+// a failure no such insert is sent, and only inserts that are running at that moment may still fail.
 //
 // It is safe for concurrent use.
 type contention struct{ until atomic.Pointer[time.Time] } // nil: it was never seen

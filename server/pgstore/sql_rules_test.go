@@ -19,10 +19,9 @@ func TestSQL_rules(t *testing.T) {
 			"owns_answers", "partitions", "prune_audit", "size", "stats", "sweep_attention", "sweep_keys",
 		},
 		Elsewhere: map[string]string{
-			"claim_many_alike":     "claim_many has the rows of distributed tables",
-			"claim_many_contended": "claim_many has the rows of distributed tables",
-			"expect":               "only Config.Listen needs it, which distributed tables do not allow",
-			"notify":               "only Config.Listen needs it, which distributed tables do not allow",
+			"claim_many_alike": "claim_many has the rows of distributed tables",
+			"expect":           "only Config.Listen needs it, which distributed tables do not allow",
+			"notify":           "only Config.Listen needs it, which distributed tables do not allow",
 		},
 	}.Require(t)
 }

@@ -3,9 +3,9 @@
 -- keys. So two of these statements never wait for each other in a circle. The time is the time at
 -- which the server received the statement. It looks first, without "on conflict", which would write
 -- a sixteenth more of WAL. It fails with 23505 if another transaction inserts one of the keys in
--- between. Then claim_many_contended.sql is sent. Arrays are taken apart in a select list. In
--- "from" each array would have a store of its own for its rows, and making these stores was a sixth
--- of the flush.
+-- between. Then the combiner sends claim.sql for each key, in one transaction. Arrays are taken apart
+-- in a select list. In "from" each array would have a store of its own for its rows, and making these
+-- stores was a sixth of the flush.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, route, memo)
 select c.key, c.token, 1, 1, c.effect, c.fingerprint_version, c.fingerprint, c.parent,
