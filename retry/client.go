@@ -27,13 +27,9 @@ import (
 // its connections and its retry budget are shared by its calls. Make one with
 // [New]: calls of a nil or zero Client end as NotSent, with [ErrConfig].
 type Client struct {
-	cfg      Config
-	observer Observer // nil: nobody listens
-	tracer   Tracer   // nil: it hears of ends alone
-
-	carrier carrier // of its calls' keys
-
-	own *http.Transport // made by New; nil: the Config had one
+	cfg     Config
+	carrier carrier         // of its calls' keys
+	own     *http.Transport // made by New; nil: the Config had one
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
@@ -48,7 +44,6 @@ func New(cfg Config) (*Client, error) {
 	if !given {
 		c.own, _ = cfg.Transport.(*http.Transport)
 	}
-	c.observer, c.tracer = newObservers(cfg)
 	return c, nil
 }
 

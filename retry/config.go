@@ -94,8 +94,7 @@ type Config struct {
 	// library. [Fanonce] is the profile of services that package server guards.
 	Profile *Profile
 
-	// Observer hears of every attempt and call, and of their beginnings if it is a
-	// [Tracer]; nil means nobody does.
+	// Observer hears of every attempt and call; nil means nobody does.
 	Observer Observer
 	// Logger logs every retry at debug level, every call that ends Unknown at
 	// warn, and a reused key at error. Nil is silent. Keys are logged as

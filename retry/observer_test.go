@@ -3,9 +3,11 @@ package retry_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"sync"
@@ -19,20 +21,22 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// A recorder keeps events.
+// A recorder keeps the ends of attempts and calls.
 type recorder struct {
-	mu       sync.Mutex
-	attempts []retry.AttemptEvent
-	calls    []retry.CallEvent
+	mu              sync.Mutex
+	attempts, calls []retry.Event
 }
 
-func (r *recorder) AttemptEnded(_ context.Context, e retry.AttemptEvent) {
+func (*recorder) CallStarted(ctx context.Context, _ retry.Event) context.Context    { return ctx }
+func (*recorder) AttemptStarted(ctx context.Context, _ retry.Event) context.Context { return ctx }
+
+func (r *recorder) AttemptEnded(_ context.Context, e retry.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attempts = append(r.attempts, e)
 }
 
-func (r *recorder) CallEnded(_ context.Context, e retry.CallEvent) {
+func (r *recorder) CallEnded(_ context.Context, e retry.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, e)
@@ -59,6 +63,7 @@ func TestObserver_hearsAttemptsAndCalls(t *testing.T) {
 		require.Equal(t, want.code, got.Code)
 		require.Equal(t, want.failed, got.Err != nil)
 		require.Equal(t, i+1, got.Number)
+		require.Equal(t, i+1, got.Attempts)
 		require.Equal(t, 1, got.Deliveries)
 		require.Equal(t, want.failed, got.Wait > 0)
 		require.Equal(t, "payment.charge", got.Service+"."+got.Operation)
@@ -105,4 +110,103 @@ func TestLogger_nilIsSilent(t *testing.T) {
 	require.Contains(t, string(out), "--- PASS: TestSend_notRetryableStops")
 	require.NotContains(t, string(out), "payment.test")
 	require.NotContains(t, string(out), key.String())
+}
+
+type spanKey struct{}
+
+func spanOf(ctx context.Context) string {
+	span, _ := ctx.Value(spanKey{}).(string)
+	return span
+}
+
+// A tracer opens spans, and notes in which one everything happens.
+type tracer struct {
+	mu  sync.Mutex
+	log []string
+}
+
+func (t *tracer) note(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.log = append(t.log, fmt.Sprintf(format, args...))
+}
+
+func (t *tracer) CallStarted(ctx context.Context, e retry.Event) context.Context {
+	t.note("call of %s.%s in %s", e.Service, e.Operation, spanOf(ctx))
+	return context.WithValue(ctx, spanKey{}, "call")
+}
+
+func (t *tracer) AttemptStarted(ctx context.Context, e retry.Event) context.Context {
+	t.note("attempt %d, caller retries: %v, in %s", e.Number, e.CallerRetries, spanOf(ctx))
+	return context.WithValue(ctx, spanKey{}, fmt.Sprintf("attempt %d", e.Number))
+}
+
+func (t *tracer) AttemptEnded(ctx context.Context, e retry.Event) {
+	t.note("attempt ended with %d in %s", e.Status, spanOf(ctx))
+}
+
+func (t *tracer) CallEnded(ctx context.Context, e retry.Event) {
+	t.note("call ended %v in %s", e.Outcome, spanOf(ctx))
+}
+
+func TestObserver_opensSpans(t *testing.T) {
+	t.Parallel()
+	tr := &tracer{}
+	rt := script(status(503), status(200))
+	cfg := over(rt)
+	cfg.Observer = tr
+	cfg.Prepare = func(_ int, r *http.Request) error {
+		r.Header.Set("Traceparent", spanOf(r.Context()))
+		return nil
+	}
+	_, err := newClient(t, cfg).Send(context.WithValue(t.Context(), spanKey{}, "root"), post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"call of payment.charge in root",
+		"attempt 1, caller retries: true, in call", "attempt ended with 503 in attempt 1",
+		"attempt 2, caller retries: true, in call", "attempt ended with 200 in attempt 2",
+		"call ended Completed in call",
+	}, tr.log)
+	require.Equal(t, "attempt 1 attempt 2", rt.header("Traceparent"))
+	require.Equal(t, "attempt 2", spanOf(rt.requests[1].Context()), "for a transport that traces by itself")
+}
+
+// A call that is never sent begins and ends all the same.
+func TestObserver_invalidCall(t *testing.T) {
+	t.Parallel()
+	tr := &tracer{}
+	cfg := over(script(status(200)))
+	cfg.Observer = tr
+	failure(t, newClient(t, cfg), retry.Call{Service: "payment", Operation: "charge"})
+	require.Equal(t, []string{"call of payment.charge in ", "call ended NotSent in call"}, tr.log)
+}
+
+func TestObserver_do(t *testing.T) {
+	t.Parallel()
+	tr := &tracer{}
+	cfg := quick
+	cfg.Observer = tr
+	var spans []string
+	_, err := retry.Do(t.Context(), newClient(t, cfg), retry.Task{Service: "queue", Operation: "publish", Key: key},
+		func(ctx context.Context, a retry.Attempt) (int, error) {
+			spans = append(spans, spanOf(ctx))
+			if a.Number == 1 {
+				return 0, errBroken
+			}
+			return 0, nil
+		}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"attempt 1", "attempt 2"}, spans)
+	require.Equal(t, "call ended Completed in call", tr.log[len(tr.log)-1])
+}
+
+// An observer beside a logger gets the same events.
+func TestObserver_besideLogger(t *testing.T) {
+	t.Parallel()
+	tr := &tracer{}
+	cfg := over(script(status(200)))
+	cfg.Observer, cfg.Logger = tr, slog.New(slog.DiscardHandler)
+	_, err := newClient(t, cfg).Send(t.Context(), post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, "call ended Completed in call", tr.log[len(tr.log)-1])
 }

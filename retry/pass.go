@@ -198,7 +198,7 @@ func (p *passage) hand(resp *http.Response, err, stop error) {
 	switch {
 	case err == nil:
 		p.budgetSuccess()
-	case p.client.observer != nil:
+	case p.client.isObserved():
 		failed = p.fail(err, stop)
 	}
 	p.observeCall(p.answer, failed)

@@ -15,7 +15,7 @@ type run struct {
 	client *Client
 	task   Task
 
-	caller   context.Context // the caller's, as the tracer left it
+	caller   context.Context // the caller's, as the observer left it
 	start    time.Time
 	deadline time.Time
 
@@ -57,8 +57,8 @@ func (r *run) open(ctx context.Context, c *Client) {
 	r.client = c
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
-	if c.tracer != nil {
-		ctx = c.tracer.CallStarted(ctx, CallEvent{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
+	if o := c.cfg.Observer; o != nil {
+		ctx = o.CallStarted(ctx, r.event())
 	}
 	r.caller, r.attempting = ctx, ctx
 	if r.task.Resumed {
@@ -80,19 +80,19 @@ func (r *run) begin() {
 	if r.attempts++; r.attempts > 1 {
 		r.begun = time.Now()
 	}
-	r.trace(Attempt{
+	r.observeStart(Attempt{
 		Number: r.attempts, Timeout: r.attemptTimeout(),
 		CallerRetries: r.callerRetries || r.safe && r.client.cfg.MaxAttempts > 1,
 	})
 }
 
-// trace tells the tracer that attempt a begins.
-func (r *run) trace(a Attempt) {
+// observeStart tells the observer that attempt a begins.
+func (r *run) observeStart(a Attempt) {
 	r.attempt, r.attempting = a, r.caller
-	if r.client.tracer != nil {
-		r.attempting = r.client.tracer.AttemptStarted(r.caller, AttemptEvent{
-			Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key, Attempt: a,
-		})
+	if o := r.client.cfg.Observer; o != nil {
+		e := r.event()
+		e.Attempt = a
+		r.attempting = o.AttemptStarted(r.caller, e)
 	}
 }
 

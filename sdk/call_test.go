@@ -398,10 +398,12 @@ func TestCall_refusalsAreObserved(t *testing.T) {
 }
 
 // An observer keeps the ends of calls.
-type observer struct{ calls []retry.CallEvent }
+type observer struct{ calls []retry.Event }
 
-func (o *observer) AttemptEnded(context.Context, retry.AttemptEvent) {}
-func (o *observer) CallEnded(_ context.Context, e retry.CallEvent)   { o.calls = append(o.calls, e) }
+func (*observer) CallStarted(ctx context.Context, _ retry.Event) context.Context    { return ctx }
+func (*observer) AttemptStarted(ctx context.Context, _ retry.Event) context.Context { return ctx }
+func (*observer) AttemptEnded(context.Context, retry.Event)                         {}
+func (o *observer) CallEnded(_ context.Context, e retry.Event)                      { o.calls = append(o.calls, e) }
 
 func TestHeader_spelledTwice(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -46,18 +45,11 @@ type Config struct {
 	// Propagator writes the headers of [Observer.Prepare]. nil means the W3C's traceparent and tracestate. It sends
 	// no baggage: a callee may belong to another company.
 	Propagator propagation.TextMapPropagator
-	// Next hears of the ends of calls and attempts too. It must not be a [retry.Tracer]. nil means no further
-	// observer.
+	// Next hears of everything too. It must not put spans of OpenTelemetry into the ctx. nil means no further observer.
 	Next retry.Observer
 }
 
-// A ConfigError reports a wrong field of a [Config].
-type ConfigError struct{ Field, Problem string }
-
-// Error implements error.
-func (e *ConfigError) Error() string { return "retryotel: " + e.Field + " " + e.Problem }
-
-// An Observer is a [retry.Tracer]. One serves any number of clients. Make it with [New]. It is safe for
+// An Observer is a [retry.Observer]. One serves any number of clients. Make it with [New]. It is safe for
 // concurrent use.
 type Observer struct {
 	tracer     trace.Tracer
@@ -70,11 +62,8 @@ type Observer struct {
 	ends            sync.Map // end → []metric.RecordOption
 }
 
-// New returns an observer. A wrong field is a [*ConfigError]. Another error is the MeterProvider's.
+// New returns an observer. Its error is the MeterProvider's.
 func New(cfg Config) (*Observer, error) {
-	if _, ok := cfg.Next.(retry.Tracer); ok {
-		return nil, &ConfigError{"Next", "is a retry.Tracer: it would not hear of beginnings"}
-	}
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
 	}
@@ -119,8 +108,11 @@ func (o *Observer) callee(service, operation string) *callee {
 
 var ofClient = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
 
-// CallStarted implements [retry.Tracer].
-func (o *Observer) CallStarted(ctx context.Context, e retry.CallEvent) context.Context {
+// CallStarted implements [retry.Observer].
+func (o *Observer) CallStarted(ctx context.Context, e retry.Event) context.Context {
+	if o.next != nil {
+		ctx = o.next.CallStarted(ctx, e)
+	}
 	ctx, span := o.tracer.Start(ctx, o.callee(e.Service, e.Operation).call)
 	if span.IsRecording() { // else nothing is computed
 		span.SetAttributes(attrService.String(e.Service), attrOperation.String(e.Operation), attrDigest.String(e.Key.Digest()))
@@ -128,8 +120,11 @@ func (o *Observer) CallStarted(ctx context.Context, e retry.CallEvent) context.C
 	return ctx
 }
 
-// AttemptStarted implements [retry.Tracer].
-func (o *Observer) AttemptStarted(ctx context.Context, e retry.AttemptEvent) context.Context {
+// AttemptStarted implements [retry.Observer].
+func (o *Observer) AttemptStarted(ctx context.Context, e retry.Event) context.Context {
+	if o.next != nil {
+		ctx = o.next.AttemptStarted(ctx, e)
+	}
 	ctx, span := o.tracer.Start(ctx, o.callee(e.Service, e.Operation).attempt, ofClient...)
 	if span.IsRecording() {
 		span.SetAttributes(attrService.String(e.Service), attrOperation.String(e.Operation), attrDigest.String(e.Key.Digest()))
@@ -141,11 +136,11 @@ func (o *Observer) AttemptStarted(ctx context.Context, e retry.AttemptEvent) con
 }
 
 // AttemptEnded implements [retry.Observer].
-func (o *Observer) AttemptEnded(ctx context.Context, e retry.AttemptEvent) {
+func (o *Observer) AttemptEnded(ctx context.Context, e retry.Event) {
 	o.attempts.Record(ctx, e.Elapsed.Seconds(), o.ending(e.Service, e.Operation, e.Outcome)...)
 	span := trace.SpanFromContext(ctx)
 	if span.IsRecording() {
-		describe(span, e.Outcome, e.Status, e.Code, e.Err)
+		describe(span, e)
 	}
 	span.End()
 	if o.next != nil {
@@ -154,14 +149,14 @@ func (o *Observer) AttemptEnded(ctx context.Context, e retry.AttemptEvent) {
 }
 
 // CallEnded implements [retry.Observer].
-func (o *Observer) CallEnded(ctx context.Context, e retry.CallEvent) {
+func (o *Observer) CallEnded(ctx context.Context, e retry.Event) {
 	o.calls.Record(ctx, e.Elapsed.Seconds(), o.ending(e.Service, e.Operation, e.Outcome)...)
 	if e.Replayed {
 		o.replays.Add(ctx, 1, o.callee(e.Service, e.Operation).replays...)
 	}
 	span := trace.SpanFromContext(ctx)
 	if span.IsRecording() {
-		describe(span, e.Outcome, e.Status, e.Code, e.Err)
+		describe(span, e)
 		span.SetAttributes(attrAttempts.Int(e.Attempts), attrReplayed.Bool(e.Replayed))
 	}
 	span.End()
@@ -177,28 +172,28 @@ func (o *Observer) Prepare(_ int, r *http.Request) error {
 }
 
 // describe writes how a call or an attempt ended. The text of an error may hold data: only its kind is written.
-func describe(span trace.Span, outcome retry.Outcome, status int, code wire.Code, err error) {
-	span.SetAttributes(attrOutcome.String(outcome.String()))
-	if status != 0 {
-		span.SetAttributes(attrStatus.Int(status))
+func describe(span trace.Span, e retry.Event) {
+	span.SetAttributes(attrOutcome.String(e.Outcome.String()))
+	if e.Status != 0 {
+		span.SetAttributes(attrStatus.Int(e.Status))
 	}
-	if err != nil {
-		kind := errorType(status, code, err)
+	if e.Err != nil {
+		kind := errorType(e)
 		span.SetAttributes(attrError.String(kind))
 		span.SetStatus(codes.Error, kind)
 	}
 }
 
 // errorType is the kind of an error, with few values: the problem code, else the status, else the kind of the error.
-func errorType(status int, code wire.Code, err error) string {
+func errorType(e retry.Event) string {
 	switch {
-	case code != "":
-		return string(code)
-	case status != 0:
-		return strconv.Itoa(status)
-	case errors.Is(err, context.DeadlineExceeded):
+	case e.Code != "":
+		return string(e.Code)
+	case e.Status != 0:
+		return strconv.Itoa(e.Status)
+	case errors.Is(e.Err, context.DeadlineExceeded):
 		return "timeout"
-	case errors.Is(err, context.Canceled):
+	case errors.Is(e.Err, context.Canceled):
 		return "canceled"
 	default:
 		return "connection"

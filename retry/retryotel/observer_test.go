@@ -160,21 +160,21 @@ func TestMetrics(t *testing.T) {
 	}, counts)
 }
 
-type tracer struct{ retry.Tracer }
+// events counts what an observer hears of.
+type events struct{ begun, calls, attempts int }
 
-func TestNew_refuses(t *testing.T) {
-	t.Parallel()
-	_, err := retryotel.New(retryotel.Config{Next: tracer{}})
-	var wrong *retryotel.ConfigError
-	require.ErrorAs(t, err, &wrong)
-	require.Equal(t, "Next", wrong.Field)
+func (n *events) CallStarted(ctx context.Context, _ retry.Event) context.Context {
+	n.begun++
+	return ctx
 }
 
-// ends counts ends.
-type ends struct{ calls, attempts int }
+func (n *events) AttemptStarted(ctx context.Context, _ retry.Event) context.Context {
+	n.begun++
+	return ctx
+}
 
-func (n *ends) AttemptEnded(context.Context, retry.AttemptEvent) { n.attempts++ }
-func (n *ends) CallEnded(context.Context, retry.CallEvent)       { n.calls++ }
+func (n *events) AttemptEnded(context.Context, retry.Event) { n.attempts++ }
+func (n *events) CallEnded(context.Context, retry.Event)    { n.calls++ }
 
 func unsampled(tb testing.TB, next retry.Observer) *retryotel.Observer {
 	tb.Helper()
@@ -187,18 +187,18 @@ func unsampled(tb testing.TB, next retry.Observer) *retryotel.Observer {
 
 // call is what a client tells of one call.
 func call(o *retryotel.Observer) {
-	ctx := o.CallStarted(context.Background(), retry.CallEvent{Service: "payment", Operation: "charge"})
-	in := o.AttemptStarted(ctx, retry.AttemptEvent{Service: "payment", Operation: "charge", Attempt: retry.Attempt{Number: 1}})
-	o.AttemptEnded(in, retry.AttemptEvent{Service: "payment", Operation: "charge", Outcome: retry.Completed})
-	o.CallEnded(ctx, retry.CallEvent{Service: "payment", Operation: "charge", Outcome: retry.Completed, Replayed: true})
+	ctx := o.CallStarted(context.Background(), retry.Event{Service: "payment", Operation: "charge"})
+	in := o.AttemptStarted(ctx, retry.Event{Service: "payment", Operation: "charge", Attempt: retry.Attempt{Number: 1}})
+	o.AttemptEnded(in, retry.Event{Service: "payment", Operation: "charge", Outcome: retry.Completed})
+	o.CallEnded(ctx, retry.Event{Service: "payment", Operation: "charge", Outcome: retry.Completed, Replayed: true})
 }
 
 // A call that nobody samples computes no digest and no attribute, and the next observer hears of it.
 func TestUnsampled_allocates(t *testing.T) {
-	var n ends
+	var n events
 	o := unsampled(t, &n)
 	call(o)
-	require.Equal(t, ends{1, 1}, n)
+	require.Equal(t, events{2, 1, 1}, n)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { call(o) }), 4.0)
 }
 
