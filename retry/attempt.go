@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
@@ -138,6 +139,9 @@ func (e *exchange) header(added http.Header) http.Header {
 	return header
 }
 
+// timeoutMargin is taken off the time that the callee is told it has, for the way back.
+const timeoutMargin = 20 * time.Millisecond
+
 // told returns what the callee is told of the attempt: the facts that the service has a
 // header for.
 func (e *exchange) told() wire.Inbound {
@@ -153,7 +157,7 @@ func (e *exchange) told() wire.Inbound {
 		in.CallerRetries = e.attempt.CallerRetries
 	}
 	if c.timeout {
-		in.Deadline = e.begun.Add(e.attempt.Timeout - e.client.cfg.TimeoutMargin)
+		in.Deadline = e.begun.Add(e.attempt.Timeout - timeoutMargin)
 	}
 	return in
 }

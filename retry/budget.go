@@ -54,18 +54,18 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// Left returns how many retries to the service the budget has at the time now.
-func (b *Budget) Left(service string, now time.Time) float64 {
+// Left returns how many retries to the service the budget has now.
+func (b *Budget) Left(service string) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.account(service, now).left
+	return b.account(service).left
 }
 
 // take pays for one retry; false if there is not enough.
-func (b *Budget) take(service string, now time.Time) bool {
+func (b *Budget) take(service string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.account(service, now)
+	t := b.account(service)
 	if t.left < 1 {
 		return false
 	}
@@ -93,9 +93,9 @@ func (b *Budget) refund(service string) {
 	}
 }
 
-// account returns the service's tokens as of now; a clock that went back adds
-// nothing. b.mu is held.
-func (b *Budget) account(service string, now time.Time) *tokens {
+// account returns the service's tokens as of now. b.mu is held.
+func (b *Budget) account(service string) *tokens {
+	now := time.Now()
 	if b.services == nil {
 		b.services = make(map[string]*tokens)
 	}
@@ -104,9 +104,6 @@ func (b *Budget) account(service string, now time.Time) *tokens {
 		t = &tokens{left: b.reserve(), at: now}
 		b.services[service] = t
 	}
-	if passed := now.Sub(t.at); passed > 0 {
-		t.left = min(t.left+passed.Seconds()*b.refill(), b.reserve())
-		t.at = now
-	}
+	t.left, t.at = min(t.left+now.Sub(t.at).Seconds()*b.refill(), b.reserve()), now
 	return t
 }

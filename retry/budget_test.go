@@ -97,32 +97,33 @@ func TestSend_pollsTakeNoBudget(t *testing.T) {
 		budget := &retry.Budget{Reserve: 5, Refill: 1e-9}
 		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget, MaxPolls: 10})
 		failure(t, c, post(stubURL))
-		require.InDelta(t, 5, budget.Left("payment", time.Now()), 1e-6)
+		require.InDelta(t, 5, budget.Left("payment"), 1e-6)
 	})
 }
 
 func TestBudget_isSharedAndBounded(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	budget := &retry.Budget{Reserve: 10, Refill: 1}
-	require.InDelta(t, 10, budget.Left("a", now), 0)
-	require.InDelta(t, 10, budget.Left("a", now.Add(time.Hour)), 0, "no more than the reserve")
-	require.InDelta(t, 10, budget.Left("a", now.Add(-time.Hour)), 0, "a clock that goes back takes nothing")
+	synctest.Test(t, func(t *testing.T) {
+		budget := &retry.Budget{Reserve: 10, Refill: 1e-9}
+		require.InDelta(t, 10, budget.Left("a"), 0)
+		time.Sleep(time.Hour)
+		require.InDelta(t, 10, budget.Left("a"), 0, "no more than the reserve")
 
-	cfg := over(script(status(503)))
-	cfg.Budget, cfg.Now = budget, func() time.Time { return now.Add(time.Hour) }
-	first, second := newClient(t, cfg), newClient(t, cfg)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			call := post(stubURL)
-			call.Service = "a"
-			failure(t, first, call)
-			failure(t, second, call)
-		})
-	}
-	wg.Wait()
-	require.InDelta(t, 0, budget.Left("a", now.Add(time.Hour)), 0)
+		cfg := over(script(status(503)))
+		cfg.Budget = budget
+		first, second := newClient(t, cfg), newClient(t, cfg)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				call := post(stubURL)
+				call.Service = "a"
+				failure(t, first, call)
+				failure(t, second, call)
+			})
+		}
+		wg.Wait()
+		require.InDelta(t, 0, budget.Left("a"), 1e-6)
+	})
 }
 
 func TestNew_rejectsBudgets(t *testing.T) {
@@ -139,17 +140,16 @@ func TestNew_rejectsBudgets(t *testing.T) {
 // The zero Budget has the defaults, from the first thing that is asked of it.
 func TestBudget_zero(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	require.InDelta(t, 100, new(retry.Budget).Left("payment", now), 0)
+	require.InDelta(t, 100, new(retry.Budget).Left("payment"), 0)
 	cfg := over(script(status(503)))
 	cfg.Budget = new(retry.Budget)
 	c := newClient(t, cfg)
 	require.Equal(t, cfg.MaxAttempts, failure(t, c, post(stubURL)).Attempts)
-	require.InDelta(t, 100-3, cfg.Budget.Left("payment", time.Now()), 1)
+	require.InDelta(t, 100-3, cfg.Budget.Left("payment"), 1)
 
 	cfg = over(script(status(200)))
 	cfg.Budget = new(retry.Budget)
 	_, err := newClient(t, cfg).Send(t.Context(), post(stubURL))
 	require.NoError(t, err)
-	require.InDelta(t, 100, cfg.Budget.Left("payment", time.Now()), 0)
+	require.InDelta(t, 100, cfg.Budget.Left("payment"), 0)
 }

@@ -214,7 +214,7 @@ func (e *exchange) retryAfter(a *answer) time.Duration {
 	if a.problem != nil && a.problem.RetryAfter() > 0 {
 		return a.problem.RetryAfter()
 	}
-	wait, _ := wire.RetryAfter(a.header, e.client.cfg.Now())
+	wait, _ := wire.RetryAfter(a.header, time.Now())
 	return wait
 }
 

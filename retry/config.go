@@ -16,7 +16,6 @@ const (
 	DefaultRetryAfterCap    = time.Minute
 	DefaultTimeout          = time.Minute
 	DefaultAttemptTimeout   = 20 * time.Second
-	DefaultTimeoutMargin    = 20 * time.Millisecond
 	DefaultMaxResponseBytes = 8 << 20
 )
 
@@ -60,9 +59,6 @@ type Config struct {
 	// Timeout if MaxAttempts is 1. [New] rejects one that is not less than Timeout, unless
 	// MaxAttempts is 1.
 	AttemptTimeout time.Duration
-	// TimeoutMargin is taken off the time that the callee is told it has
-	// (Request-Timeout-Ms), for the way back. Zero means [DefaultTimeoutMargin].
-	TimeoutMargin time.Duration
 
 	// Budget bounds the retries to each service over all calls; share one
 	// between clients of the same services. Nil means one with the defaults.
@@ -105,9 +101,6 @@ type Config struct {
 	// nil means math/rand/v2. A Rand that always returns 0 gives the longest waits, without
 	// jitter.
 	Rand func() float64
-	// Now reads the clock; nil means [time.Now]. Timers are always package
-	// time's, so tests of waits want testing/synctest and no Now.
-	Now func() time.Time
 }
 
 // withDefaults returns cfg filled in, or an error naming the field and the
@@ -121,7 +114,6 @@ func (cfg Config) withDefaults() (Config, error) {
 		fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout))
 	}
 	fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout/3))
-	fill(&cfg.TimeoutMargin, DefaultTimeoutMargin)
 	fill(&cfg.MaxResponseBytes, DefaultMaxResponseBytes)
 	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
 	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
@@ -130,9 +122,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Float64
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	if err := cfg.check(); err != nil {
 		return Config{}, err
@@ -155,7 +144,6 @@ func (cfg *Config) check() error {
 		{"RetryAfterCap", cfg.RetryAfterCap, cfg.RetryAfterCap < 0},
 		{"Timeout", cfg.Timeout, cfg.Timeout < 0},
 		{"AttemptTimeout", cfg.AttemptTimeout, cfg.AttemptTimeout < 0},
-		{"TimeoutMargin", cfg.TimeoutMargin, cfg.TimeoutMargin < 0},
 	} {
 		if f.bad {
 			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
@@ -164,10 +152,6 @@ func (cfg *Config) check() error {
 	if cfg.AttemptTimeout >= cfg.Timeout && cfg.MaxAttempts > 1 {
 		return fmt.Errorf("%w: AttemptTimeout: %v leaves no time for a second attempt within Timeout %v",
 			ErrConfig, cfg.AttemptTimeout, cfg.Timeout)
-	}
-	if cfg.TimeoutMargin >= min(cfg.AttemptTimeout, cfg.Timeout) {
-		return fmt.Errorf("%w: TimeoutMargin: %v leaves nothing of AttemptTimeout %v or Timeout %v",
-			ErrConfig, cfg.TimeoutMargin, cfg.AttemptTimeout, cfg.Timeout)
 	}
 	if cfg.Budget != nil {
 		if err := cfg.Budget.check(); err != nil {

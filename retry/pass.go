@@ -108,7 +108,7 @@ func (p *passage) send() (*http.Response, error) {
 func (p *passage) begin() {
 	p.attempts++
 	p.begun = time.Now()
-	p.trace(Attempt{Number: p.attempts})
+	p.observeStart(Attempt{Number: p.attempts})
 }
 
 // outgoing returns the request of the attempt: the caller's, with the ctx, and with its
@@ -156,7 +156,7 @@ func (p *passage) verdict(resp *http.Response, err error) Verdict {
 	if v.Outcome != Rejected {
 		v.Action = Stop // the answer is the caller's
 	}
-	v.RetryAfter, _ = wire.RetryAfter(resp.Header, p.client.cfg.Now())
+	v.RetryAfter, _ = wire.RetryAfter(resp.Header, time.Now())
 	v.NotRetryable = !p.answer.success() && p.answer.forbidsRetry()
 	return v
 }

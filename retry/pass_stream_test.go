@@ -47,7 +47,7 @@ func TestPass_eventStream(t *testing.T) {
 			}
 		})
 		cfg.Transport = newTransport(t, srv)
-		cfg.Timeout, cfg.AttemptTimeout, cfg.TimeoutMargin = 60*ms, 20*ms, ms // none of them ends a stream
+		cfg.Timeout, cfg.AttemptTimeout = 60*ms, 20*ms // none of them ends a stream
 		resp, err := through(t, cfg).Get(srv.URL)
 		require.NoError(t, err)
 		defer resp.Body.Close()

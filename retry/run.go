@@ -154,7 +154,7 @@ func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 		r.polls++
 		return wait, true, nil
 	}
-	if !r.client.cfg.Budget.take(r.task.Service, r.client.cfg.Now()) {
+	if !r.client.cfg.Budget.take(r.task.Service) {
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++

@@ -52,7 +52,7 @@ type sharedConfig struct {
 	Random           float64 `json:"random,omitempty"` // what Rand returns
 }
 
-// sharedNow is what the clock says in every call.
+// sharedNow is when every call begins.
 var sharedNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // A sharedStep answers an attempt, or makes it fail.
@@ -114,7 +114,7 @@ func (c sharedCall) config(stub *stub) retry.Config {
 		Transport: stub, Profile: retry.Fanonce(),
 		MaxAttempts: c.Config.MaxAttempts, MaxPolls: c.Config.MaxPolls, MaxResponseBytes: c.Config.MaxResponseBytes,
 		Timeout: time.Duration(c.Config.TimeoutMs) * time.Millisecond, RetryAfterCap: time.Duration(c.Config.RetryAfterCapMs) * time.Millisecond,
-		Rand: func() float64 { return c.Config.Random }, Now: func() time.Time { return sharedNow },
+		Rand: func() float64 { return c.Config.Random },
 	}
 	if c.Config.BudgetReserve > 0 {
 		cfg.Budget = &retry.Budget{Reserve: c.Config.BudgetReserve}
@@ -126,6 +126,7 @@ func (c sharedCall) config(stub *stub) retry.Config {
 func (c sharedCall) make(t *testing.T) (got sharedWant) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(sharedNow))
 		stub := new(stub)
 		for _, s := range c.Steps {
 			stub.steps = append(stub.steps, s.step())

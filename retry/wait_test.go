@@ -99,22 +99,6 @@ func TestSend_callsShareNoBackoff(t *testing.T) {
 	})
 }
 
-// Waits are measured by a clock that nobody sets.
-func TestSend_clockThatJumpsMovesNoWait(t *testing.T) {
-	t.Parallel()
-	for _, jump := range []time.Duration{-time.Hour, time.Hour} {
-		rt := script(status(503), status(503), status(503, "Retry-After: 2"))
-		bubble(t, rt, func(cfg *retry.Config) {
-			var told time.Duration
-			cfg.Now = func() time.Time { told += jump; return time.Now().Add(told) }
-		}, func(t *testing.T, c *retry.Client) {
-			failed := failure(t, c, post(stubURL))
-			require.Equal(t, 4, failed.Attempts)
-			require.Equal(t, []time.Duration{100 * ms, 200 * ms, 2 * time.Second}, rt.waits())
-		})
-	}
-}
-
 func TestSend_pollsWithABackoffOfItsOwn(t *testing.T) {
 	t.Parallel()
 	rt := script(problem(wire.InProgress))
@@ -159,8 +143,7 @@ func TestSend_retryAfter(t *testing.T) {
 		}
 		for _, tt := range tests {
 			rt := script(status(429, tt.headers...), status(200))
-			// Dates count from when the table was made.
-			c := newClient(t, retry.Config{Transport: rt, Rand: exact, Now: func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }})
+			c := newClient(t, retry.Config{Transport: rt, Rand: exact})
 			resp, err := c.Send(t.Context(), post(stubURL))
 			if tt.want > 0 {
 				require.NoError(t, err, tt.name)

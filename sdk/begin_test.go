@@ -109,10 +109,10 @@ func TestBegin_keepsTheInboundBounds(t *testing.T) {
 func TestBegin_retention(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
-	store := intents()
+	store := &sdktest.Intents{Now: func() time.Time { return time.Now().Add(-23 * time.Hour) }}
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
 		"payment": {URL: d.URL(), Profile: &retry.Profile{Retention: 24 * time.Hour}},
-	}, Retry: retry.Config{Now: func() time.Time { return yesterday.Add(23 * time.Hour) }}})
+	}})
 	require.NoError(t, err)
 	first := beginOrder(t, store)
 	_, err = sdk.Call(beginOrder(t, store), client, pay, amount{5})

@@ -26,7 +26,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -55,14 +54,6 @@ type Client struct {
 	maxParallel int
 }
 
-// sender makes the attempts of a call: a *retry.Client.
-type sender interface {
-	Send(ctx context.Context, call retry.Call) (*retry.Response, error)
-	Check(call retry.Call) error
-	Exchange(req *http.Request, name func(*retry.Call) error) (*http.Response, *retry.Error)
-	Refuse(ctx context.Context, task retry.Task, err error) *retry.Error
-}
-
 // refuse ends a call that was stopped here: nothing was sent. The observer of the service's
 // calls hears of it, if there is such a service.
 func (c *Client) refuse(ctx context.Context, task retry.Task, err error) *retry.Error {
@@ -70,7 +61,7 @@ func (c *Client) refuse(ctx context.Context, task retry.Task, err error) *retry.
 	if unknown != nil {
 		return refuse(task.Service, task.Operation, task.Key, err)
 	}
-	return s.sender.Refuse(ctx, task, err)
+	return s.client.Refuse(ctx, task, err)
 }
 
 // service returns the service of that name. A nil Client has none.
@@ -95,7 +86,7 @@ func (c *Client) Close() {
 		return
 	}
 	for _, s := range c.services {
-		s.close()
+		s.client.Close()
 	}
 }
 
@@ -178,10 +169,7 @@ type service struct {
 	plain      http.Header // of calls that bring none; nobody changes it
 	json       http.Header // the same, with a body of JSON
 	headerFunc func(ctx context.Context, header http.Header) error
-	sender     sender
-	through    http.RoundTripper // for requests without a key
-	close      func()            // closes the idle connections that are ours
-	now        func() time.Time
+	client     *retry.Client
 
 	templates *http.ServeMux // nil: none
 	operation func(*http.Request) (string, []string, error)
@@ -199,18 +187,17 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	if err != nil {
 		return nil, field("URL", err)
 	}
-	client, policy, err := newSender(cfg, policy)
+	client, profile, err := newRetryClient(cfg, policy)
 	if err != nil {
 		return nil, err
 	}
-	profile := *policy.Profile
 	if err := checkHeader(cfg.Header, &profile); err != nil {
 		return nil, field("Header", err)
 	}
 	s := &service{
 		name: name, host: base.Host, origin: base.Scheme + "://" + base.Host,
 		profile: &profile, plain: canonical(cfg.Header), headerFunc: cfg.HeaderFunc, operation: cfg.OperationFunc,
-		sender: client, through: client.RoundTripper(), close: client.Close, now: policy.Now,
+		client: client,
 	}
 	s.prefix = s.origin + strings.TrimSuffix(base.EscapedPath(), "/")
 	if s.templates, err = newTemplates(cfg.Templates); err != nil {
@@ -224,35 +211,32 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	}
 	s.json = s.plain.Clone()
 	s.json.Set("Content-Type", contract.ContentType)
-	if s.now == nil {
-		s.now = time.Now
-	}
 	return s, nil
 }
 
-// newSender returns the client of a service, and its policy with a Profile.
-func newSender(cfg Service, policy retry.Config) (*retry.Client, retry.Config, error) {
+// newRetryClient returns the client that makes the calls of a service, and its Profile.
+func newRetryClient(cfg Service, policy retry.Config) (client *retry.Client, profile retry.Profile, err error) {
 	if cfg.Retry != nil {
 		policy = *cfg.Retry
 	}
 	switch {
 	case cfg.Profile != nil && cfg.Retry != nil && cfg.Retry.Profile != nil:
-		return nil, policy, field("Retry.Profile", errors.New("there is a Profile of the Service too"))
+		return nil, profile, field("Retry.Profile", errors.New("there is a Profile of the Service too"))
 	case cfg.Profile != nil:
 		policy.Profile = cfg.Profile
 	case policy.Profile == nil:
 		policy.Profile = retry.Fanonce()
 	}
-	client, err := retry.New(policy)
+	client, err = retry.New(policy)
 	switch {
 	case err == nil:
-		return client, policy, nil
+		return client, *policy.Profile, nil
 	case cfg.Retry != nil:
-		return nil, policy, field("Retry", err)
+		return nil, profile, field("Retry", err)
 	case cfg.Profile != nil && errors.Is(err, retry.ErrProfile):
-		return nil, policy, field("Profile", err)
+		return nil, profile, field("Profile", err)
 	}
-	return nil, policy, &sharedPolicyError{err}
+	return nil, profile, &sharedPolicyError{err}
 }
 
 // parseBase never repeats text in its errors: it may hold a password.

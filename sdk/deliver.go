@@ -13,10 +13,10 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	call := o.call
 	d, err := o.begin(ctx, &call)
 	if err != nil {
-		return nil, o.service.sender.Refuse(ctx, task(&call), err)
+		return nil, o.service.client.Refuse(ctx, task(&call), err)
 	}
 	defer d.close()
-	resp, err := o.service.sender.Send(ctx, call)
+	resp, err := o.service.client.Send(ctx, call)
 	d.noteEnd(err)
 	return resp, err
 }
@@ -36,7 +36,7 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 	if err := branchFrom(ctx).takeCall(call.Key); err != nil {
 		return d, err
 	}
-	now := o.service.now()
+	now := time.Now()
 	before := o.child.begin(now)
 	d = delivery{child: o.child, call: call, outcome: retry.NotSent}
 	defer func() {
@@ -98,17 +98,12 @@ func task(call *retry.Call) retry.Task {
 // withinRetention lets no attempt begin when the callee may have forgotten the first one.
 // It refuses the call if that time has come: an earlier run may have taken effect.
 func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error {
-	expires := o.service.profile.Expires(first)
-	if expires.IsZero() {
+	call.Expires = o.service.profile.Expires(first)
+	if call.Expires.IsZero() || now.Before(call.Expires) {
 		return nil
 	}
-	left := expires.Sub(now)
-	if left <= 0 {
-		call.Resumed = true
-		return retry.ErrKeyExpired
-	}
-	call.Expires = time.Now().Add(left)
-	return nil
+	call.Resumed = true
+	return retry.ErrKeyExpired
 }
 
 // addHeaders adds the headers of the service's hook; call is the caller's copy.

@@ -128,7 +128,7 @@ func (o *outgoing) check(req Request) error {
 	case req.Body != nil && req.Stream != nil:
 		return fmt.Errorf("%w: Body and Stream are both set", ErrRequest)
 	case o.service.profile.BodyField != "":
-		return o.service.sender.Check(o.call)
+		return o.service.client.Check(o.call)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (t *transport) pass(s *service, req *http.Request, n named) (*http.Response
 		out = req.WithContext(req.Context()) // a copy: the caller's request stays as it is
 		out.Header = header
 	}
-	resp, err := s.through.RoundTrip(out)
+	resp, err := s.client.RoundTripper().RoundTrip(out)
 	if resp != nil {
 		resp.Request = req
 	}
@@ -109,7 +109,7 @@ func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
 		}
 	}()
 	ctx := req.Context()
-	resp, failed := s.sender.Exchange(req, func(call *retry.Call) error {
+	resp, failed := s.client.Exchange(req, func(call *retry.Call) error {
 		out, err := s.adopt(ctx, call, n)
 		if err != nil {
 			call.Resumed = req.Response != nil // a refusal is said of this run alone, with its redirects
