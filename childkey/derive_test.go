@@ -59,9 +59,6 @@ func TestDerive_badInput(t *testing.T) {
 			"Keyed": func() (childkey.Key, error) {
 				return keyed.Derive(tt.parent, tt.service, tt.operation, tt.discriminators...)
 			},
-			"Family": func() (childkey.Key, error) {
-				return childkey.NewFamily(tt.parent).Child([32]byte{}, tt.service, tt.operation, tt.discriminators...)
-			},
 			"Legacy": func() (childkey.Key, error) {
 				if tt.discriminators != nil {
 					return childkey.Key{}, tt.want // the formula has none

@@ -89,9 +89,9 @@ func ExampleLegacy() {
 func ExampleFamily() {
 	ctx := childkey.NewContext(context.Background(), childkey.MustParse("order-42"))
 	family := childkey.FamilyFromContext(ctx)
-	_, err := family.Sum(sha256.Sum256([]byte(`{"cents":100}`)), "payment", "charge")
-	fmt.Println(err)
-	_, err = family.Sum(sha256.Sum256([]byte(`{"cents":200}`)), "payment", "charge")
+	key, _ := childkey.Derive(family.Parent(), "payment", "charge")
+	fmt.Println(family.Use(key, sha256.Sum256([]byte(`{"cents":100}`))))
+	err := family.Use(key, sha256.Sum256([]byte(`{"cents":200}`)))
 	fmt.Println(errors.Is(err, childkey.ErrDuplicateChild))
 	// Output:
 	// <nil>

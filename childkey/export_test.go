@@ -20,12 +20,3 @@ func (e Encoding) AppendTo(dst []byte, sum Hash) ([]byte, error) { return e.appe
 
 // NewFamily returns a family that no context carries.
 var NewFamily = newFamily
-
-// Child is [Family.Sum] in the default encoding.
-func (f *Family) Child(payload [32]byte, service, operation string, discriminators ...string) (Key, error) {
-	sum, err := f.Sum(payload, service, operation, discriminators...)
-	if err != nil {
-		return Key{}, err
-	}
-	return Hex32.Key(sum)
-}

@@ -12,64 +12,34 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 )
 
-func TestFamily_Child(t *testing.T) {
+// use uses the child of f with these names for the payload.
+func use(f *childkey.Family, payload byte, discriminators ...string) error {
+	key, err := childkey.Derive(f.Parent(), "payment", "charge", discriminators...)
+	if err != nil {
+		return err
+	}
+	return f.Use(key, [32]byte{payload})
+}
+
+func TestFamily_Use(t *testing.T) {
 	t.Parallel()
 	family := childkey.NewFamily(parent)
-	one, other := [32]byte{1}, [32]byte{2}
-	first, err := family.Child(one, "payment", "charge")
-	require.NoError(t, err)
-	want, err := childkey.Derive(parent, "payment", "charge")
-	require.NoError(t, err)
-	require.True(t, first == want)
-
-	again, err := family.Child(one, "payment", "charge")
-	require.NoError(t, err, "the same payload is a re-drive")
-	require.True(t, again == first)
-
-	key, err := family.Child(other, "payment", "charge")
-	require.ErrorIs(t, err, childkey.ErrDuplicateChild)
-	require.True(t, key.IsZero())
-	require.Contains(t, err.Error(), "payment charge")
-
-	_, err = family.Child(other, "payment", "charge", "2")
-	require.NoError(t, err, "a discriminator makes it another child")
-	_, err = family.Child(one, "payment", "charge")
-	require.NoError(t, err, "the refused payload must not have replaced the first")
+	require.NoError(t, use(family, 1))
+	require.NoError(t, use(family, 1), "the same payload is a repeated call")
+	require.ErrorIs(t, use(family, 2), childkey.ErrDuplicateChild)
+	require.NoError(t, use(family, 2, "2"), "a discriminator makes it another child")
+	require.NoError(t, use(family, 1), "the refused payload must not have replaced the first")
 	require.True(t, family.Parent() == parent)
-}
-
-func TestFamily_encodingsShareTheTuple(t *testing.T) {
-	t.Parallel()
-	family := childkey.NewFamily(parent)
-	sum, err := family.Sum([32]byte{1}, "payment", "charge")
-	require.NoError(t, err)
-	want, err := childkey.Sum(parent, "payment", "charge")
-	require.NoError(t, err)
-	require.True(t, sum == want)
-	_, err = family.Child([32]byte{2}, "payment", "charge")
-	require.ErrorIs(t, err, childkey.ErrDuplicateChild)
-}
-
-func TestFamily_UseKeyed(t *testing.T) {
-	t.Parallel()
-	family := childkey.NewFamily(parent)
-	sum, err := newKeyed(t, "k1", make([]byte, 16)).Sum(family.Parent(), "payment", "charge")
-	require.NoError(t, err)
-	require.NoError(t, family.Use(sum, [32]byte{1}))
-	require.NoError(t, family.Use(sum, [32]byte{1}))
-	require.ErrorIs(t, family.Use(sum, [32]byte{2}), childkey.ErrDuplicateChild)
 }
 
 func TestFamily_withoutParent(t *testing.T) {
 	t.Parallel()
 	for _, family := range []*childkey.Family{nil, {}, childkey.NewFamily(childkey.Key{})} {
-		_, err := family.Child([32]byte{}, "payment", "charge")
-		require.ErrorIs(t, err, childkey.ErrEmpty)
 		require.True(t, family.Parent().IsZero())
 	}
 	var none *childkey.Family
-	require.ErrorIs(t, none.Use(childkey.Hash{}, [32]byte{}), childkey.ErrEmpty)
-	require.NoError(t, new(childkey.Family).Use(childkey.Hash{}, [32]byte{}))
+	require.ErrorIs(t, none.Use(childkey.Key{}, [32]byte{}), childkey.ErrEmpty)
+	require.NoError(t, new(childkey.Family).Use(childkey.Key{}, [32]byte{}))
 }
 
 // 32 goroutines use one tuple with 32 payloads: one wins.
@@ -80,14 +50,14 @@ func TestFamily_race(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Go(func() {
-			switch _, err := family.Child([32]byte{byte(i)}, "payment", "charge"); {
+			switch err := use(family, byte(i)); {
 			case err == nil:
 				won.Add(1)
 			case !errors.Is(err, childkey.ErrDuplicateChild):
-				t.Errorf("Child error = %v, want %v", err, childkey.ErrDuplicateChild)
+				t.Errorf("Use error = %v, want %v", err, childkey.ErrDuplicateChild)
 			}
-			if _, err := family.Child([32]byte{byte(i)}, "payment", "charge", fmt.Sprint(i)); err != nil {
-				t.Errorf("Child with a discriminator of its own: %v", err)
+			if err := use(family, byte(i), fmt.Sprint(i)); err != nil {
+				t.Errorf("Use with a discriminator of its own: %v", err)
 			}
 		})
 	}
@@ -101,9 +71,9 @@ func TestFamily_race(t *testing.T) {
 func TestFamily_Note(t *testing.T) {
 	t.Parallel()
 	f := childkey.NewFamily(childkey.MustParse("p"))
-	used, err := f.Sum([32]byte{1}, "payment", "charge")
-	require.NoError(t, err)
-	count := func(f *childkey.Family, child childkey.Hash) (before any) {
+	used := childkey.MustParse("used")
+	require.NoError(t, f.Use(used, [32]byte{1}))
+	count := func(f *childkey.Family, child childkey.Key) (before any) {
 		f.Note(child, func(noted any) any {
 			before = noted
 			n, _ := noted.(int)
@@ -116,7 +86,7 @@ func TestFamily_Note(t *testing.T) {
 	require.NoError(t, f.Use(used, [32]byte{1}), "using it again forgets nothing")
 	require.Equal(t, 2, count(f, used))
 	for range 2 {
-		require.Nil(t, count(f, childkey.Hash{7}), "it was not used")
+		require.Nil(t, count(f, childkey.MustParse("unused")), "it was not used")
 		require.Nil(t, count(nil, used))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// A CallOption says more about one call.
+// A CallOption says more about one call. Any function that sets fields of its Request is one.
 type CallOption func(*Request)
 
 // Header adds a header to the call. The key and the payload do not depend on it.
@@ -25,10 +25,6 @@ func Header(name, value string) CallOption {
 		r.Header[name] = append(r.Header[name], value)
 	}
 }
-
-// Cancels makes the call an undo of the call with the key forward, which
-// [KeyOf] returns; see [Request.Cancels].
-func Cancels(forward childkey.Key) CallOption { return func(r *Request) { r.Cancels = forward } }
 
 // FirstSent sets [Request.FirstSent].
 func FirstSent(t time.Time) CallOption { return func(r *Request) { r.FirstSent = t } }
@@ -141,7 +137,7 @@ func undoing[In, Out, Ack any](
 	if len(undo.Discriminators()) == 0 {
 		undo = undo.For(forward.Discriminators()...)
 	}
-	return undo, Cancels(key), nil
+	return undo, func(r *Request) { r.Cancels = key }, nil
 }
 
 // ChildKey returns the key that a call of operation on service has under
@@ -169,36 +165,27 @@ func KeyOf[In, Out any](ctx context.Context, c *Client, op contract.Operation[In
 	return c.ChildKey(parent, op.Service(), op.Name(), op.Discriminators()...)
 }
 
-// A child is the tuple of a call, and the family in which it was derived.
+// A child is the key of a call, and the family in which it was derived.
 type child struct {
 	family *childkey.Family
-	hash   childkey.Hash
+	key    childkey.Key
 }
 
-// child derives the tuple of req in the family that ctx carries, which refuses one
-// that it knows for another payload, and its key.
-func (s *service) child(ctx context.Context, req Request) (child, childkey.Key, error) {
+// deriveChild derives the key of req in the family that ctx carries. The family refuses a key
+// that it knows for another payload.
+func (s *service) deriveChild(ctx context.Context, req Request) (child, error) {
 	family := childkey.FamilyFromContext(ctx)
 	if family == nil {
-		return child{}, childkey.Key{}, ErrNoParent
+		return child{}, ErrNoParent
 	}
-	hash, err := s.childHash(family, payload(req), req)
+	key, err := s.profile.Derive(family.Parent(), req.Service, req.Operation, req.Discriminators...)
 	if err != nil {
-		return child{}, childkey.Key{}, err
+		return child{}, err
 	}
-	key, err := s.profile.Encoding.Key(hash)
-	return child{family, hash}, key, err
-}
-
-func (s *service) childHash(family *childkey.Family, payload [32]byte, req Request) (childkey.Hash, error) {
-	if s.profile.Keyed == nil {
-		return family.Sum(payload, req.Service, req.Operation, req.Discriminators...)
+	if err := family.Use(key, payload(req)); err != nil {
+		return child{}, fmt.Errorf("%w: %s %s", err, req.Service, req.Operation)
 	}
-	hash, err := s.profile.Keyed.Sum(family.Parent(), req.Service, req.Operation, req.Discriminators...)
-	if err != nil {
-		return childkey.Hash{}, err
-	}
-	return hash, family.Use(hash, payload)
+	return child{family, key}, nil
 }
 
 // payload digests what makes a callee take a call for another one. Headers are

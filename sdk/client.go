@@ -28,7 +28,6 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -44,7 +43,7 @@ type Config struct {
 	// [Service.Retry] of its own. The zero value means package retry's defaults.
 	Retry retry.Config
 	// MaxParallel is how many branches of one fan-out run at a time; zero means
-	// [DefaultMaxParallel]. [MaxParallel] sets it for one fan-out.
+	// [DefaultMaxParallel]. A branch that waits for another one does not count.
 	MaxParallel int
 }
 
@@ -166,8 +165,7 @@ type service struct {
 	origin     string // scheme and host of its URL
 	prefix     string // of the URLs of its operations
 	profile    *retry.Profile
-	plain      http.Header // of calls that bring none; nobody changes it
-	json       http.Header // the same, with a body of JSON
+	header     http.Header // of every call; nobody changes it
 	headerFunc func(ctx context.Context, header http.Header) error
 	client     *retry.Client
 
@@ -196,7 +194,7 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	}
 	s := &service{
 		name: name, host: base.Host, origin: base.Scheme + "://" + base.Host,
-		profile: &profile, plain: canonical(cfg.Header), headerFunc: cfg.HeaderFunc, operation: cfg.OperationFunc,
+		profile: &profile, header: canonical(cfg.Header), headerFunc: cfg.HeaderFunc, operation: cfg.OperationFunc,
 		client: client,
 	}
 	s.prefix = s.origin + strings.TrimSuffix(base.EscapedPath(), "/")
@@ -209,8 +207,6 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	if err := s.reaches(s.prefix + "/"); err != nil {
 		return nil, field("URL", err)
 	}
-	s.json = s.plain.Clone()
-	s.json.Set("Content-Type", contract.ContentType)
 	return s, nil
 }
 
@@ -281,9 +277,6 @@ func (s *service) resolve(path string) (string, error) {
 		return "", fmt.Errorf("%w: path %q does not start with /", ErrRequest, path)
 	}
 	text := s.prefix + path
-	if plain(path) {
-		return text, nil
-	}
 	if strings.Contains(path, "#") {
 		return "", fmt.Errorf("%w: path %q has a fragment", ErrRequest, path)
 	}
@@ -303,17 +296,4 @@ func (s *service) reaches(text string) error {
 		return errors.New("changes the host")
 	}
 	return nil
-}
-
-// plain reports whether the path has nothing in it that a URL could stumble over, as
-// nearly all have: unreserved characters (RFC 3986 section 2.3) and slashes.
-func plain(path string) bool {
-	for i := range len(path) {
-		c := path[i]
-		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !alnum && strings.IndexByte("/-._~", c) < 0 {
-			return false
-		}
-	}
-	return true
 }

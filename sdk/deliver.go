@@ -50,7 +50,7 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 			return d, err
 		}
 	}
-	if err := o.addHeaders(ctx, call); err != nil {
+	if err := addHeaders(ctx, call.Header, o.service.headerFunc, o.service.profile); err != nil {
 		return d, err
 	}
 	call.Resumed, d.outcome = resumed, retry.Unknown
@@ -106,15 +106,6 @@ func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error
 	return retry.ErrKeyExpired
 }
 
-// addHeaders adds the headers of the service's hook; call is the caller's copy.
-func (o *outgoing) addHeaders(ctx context.Context, call *retry.Call) error {
-	if o.service.headerFunc == nil {
-		return nil
-	}
-	call.Header = call.Header.Clone()
-	return addHeaders(ctx, call.Header, o.service.headerFunc, o.service.profile)
-}
-
 // A history holds what is known of the calls of one tuple under one ctx, whether they were
 // made one after the other or beside each other. The zero history knows of none.
 type history struct {
@@ -129,7 +120,7 @@ func (h history) effects() bool { return h.maybe || h.completed || h.underWay > 
 
 // begin notes a call that begins at the time now, and returns what was known before.
 func (c child) begin(now time.Time) (before history) {
-	c.family.Note(c.hash, func(noted any) any {
+	c.family.Note(c.key, func(noted any) any {
 		h, _ := noted.(history)
 		before = h
 		if !h.effects() {
@@ -144,7 +135,7 @@ func (c child) begin(now time.Time) (before history) {
 // end notes how a call ended. resumed says that the call began as Unknown because of
 // earlier calls. Then its outcome speaks for those too.
 func (c child) end(outcome retry.Outcome, resumed bool) {
-	c.family.Note(c.hash, func(noted any) any {
+	c.family.Note(c.key, func(noted any) any {
 		h, _ := noted.(history)
 		h.underWay--
 		switch outcome {

@@ -28,7 +28,6 @@ import (
 // A Fanout is safe for concurrent use.
 type Fanout struct {
 	client *Client
-	limit  int
 	ctx    context.Context // of the branches
 
 	mu       sync.Mutex
@@ -39,28 +38,14 @@ type Fanout struct {
 	given    bool // something was given to it, be it an empty list
 	waited   bool
 
-	slots chan struct{}
-}
-
-// A FanoutOption changes one fan-out.
-type FanoutOption func(*Fanout)
-
-// MaxParallel sets how many branches run at a time, at least 1; the default is
-// [Config.MaxParallel]. A branch that waits for another one does not count.
-func MaxParallel(n int) FanoutOption {
-	return func(f *Fanout) {
-		if n < 1 && f.err == nil {
-			f.err = fmt.Errorf("%w: MaxParallel: %d is less than 1", ErrConfig, n)
-		}
-		f.limit = n
-	}
+	slots chan struct{} // of [Config.MaxParallel]
 }
 
 // Fanout returns an empty fan-out for the request whose parent key ctx carries. Every
 // branch runs in ctx. When ctx ends, running calls stop as Unknown, and branches that did
-// not begin end as NotSent. If ctx is without a parent key, an option is wrong or c is nil,
-// Wait returns an error and nothing is sent.
-func (c *Client) Fanout(ctx context.Context, options ...FanoutOption) *Fanout {
+// not begin end as NotSent. If ctx is without a parent key or c is nil, Wait returns an error
+// and nothing is sent.
+func (c *Client) Fanout(ctx context.Context) *Fanout {
 	f := newFanout(ctx)
 	f.client = c
 	if _, ok := childkey.FromContext(ctx); !ok {
@@ -68,13 +53,9 @@ func (c *Client) Fanout(ctx context.Context, options ...FanoutOption) *Fanout {
 	}
 	if c == nil {
 		f.err = errNoClient
-	} else {
-		f.limit = c.maxParallel
+		return f
 	}
-	for _, option := range options {
-		option(f)
-	}
-	f.slots = make(chan struct{}, max(f.limit, 1))
+	f.slots = make(chan struct{}, c.maxParallel)
 	return f
 }
 
@@ -224,7 +205,7 @@ func (f *Future[Out]) Name() string {
 //
 // Inside a branch of the same fan-out call it with the ctx of that branch:
 // then it is a dependency. While it waits the branch does not count for
-// [MaxParallel], and if the other branch failed the error is a
+// [Config.MaxParallel], and if the other branch failed the error is a
 // [DependencyError], of outcome NotSent: return it. Branches that wait for each
 // other get [ErrCycle]. Anywhere else the error is that of the branch.
 func (f *Future[Out]) Get(ctx context.Context) (Out, error) {

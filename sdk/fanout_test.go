@@ -27,7 +27,15 @@ import (
 // nothing.
 func offline(tb testing.TB) *sdk.Client {
 	tb.Helper()
-	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {URL: "http://127.0.0.1:0"}}})
+	return bounded(tb, 0, nowhere)
+}
+
+const nowhere = "http://127.0.0.1:0"
+
+// bounded returns a client for payment, whose fan-outs run so many branches at a time.
+func bounded(tb testing.TB, maxParallel int, url string) *sdk.Client {
+	tb.Helper()
+	c, err := sdk.New(sdk.Config{Retry: quick, MaxParallel: maxParallel, Services: map[string]sdk.Service{"payment": {URL: url}}})
 	require.NoError(tb, err)
 	return c
 }
@@ -143,8 +151,6 @@ func TestFanout_withoutBranches(t *testing.T) {
 	c := offline(t)
 	require.ErrorIs(t, c.Fanout(parent(t, "p")).Wait(), sdk.ErrNoCalls)
 	require.ErrorIs(t, c.Fanout(t.Context()).Wait(), sdk.ErrNoParent)
-	require.ErrorIs(t, c.Fanout(parent(t, "p"), sdk.MaxParallel(0)).Wait(), sdk.ErrConfig)
-	require.ErrorIs(t, c.Fanout(parent(t, "p"), sdk.MaxParallel(-1)).Wait(), sdk.ErrConfig)
 
 	f := c.Fanout(parent(t, "p"))
 	require.Empty(t, sdk.AddEach(f, pay, []int(nil), strconv.Itoa, func(int) amount { return amount{} }))
@@ -206,7 +212,7 @@ func TestFanout_failureStopsDependentsAndNobodyElse(t *testing.T) {
 
 func TestFanout_panicStaysInItsBranch(t *testing.T) { // not parallel: counts goroutines
 	noLeaks(t)
-	f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(2))
+	f := bounded(t, 2, nowhere).Fanout(parent(t, "p"))
 	for i := range 10 {
 		sdk.AddFunc(f, fmt.Sprintf("b%d", i), func(context.Context) (int, error) {
 			switch i {
@@ -218,8 +224,7 @@ func TestFanout_panicStaysInItsBranch(t *testing.T) { // not parallel: counts go
 			return i, nil
 		})
 	}
-	err := f.Wait()
-	require.ErrorIs(t, err, sdk.ErrPanic)
+	require.ErrorIs(t, f.Wait(), sdk.ErrPanic)
 	results := f.Results()
 	require.Len(t, results, 10)
 	for i := range 10 {
@@ -242,19 +247,19 @@ func TestFanout_panicStaysInItsBranch(t *testing.T) { // not parallel: counts go
 func TestFanout_boundsParallelism(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name    string
-		options []sdk.FanoutOption
-		want    int64
+		name        string
+		maxParallel int
+		want        int64
 	}{
-		{"default", nil, sdk.DefaultMaxParallel},
-		{"one", []sdk.FanoutOption{sdk.MaxParallel(1)}, 1},
-		{"three", []sdk.FanoutOption{sdk.MaxParallel(3)}, 3},
+		{"default", 0, sdk.DefaultMaxParallel},
+		{"one", 1, 1},
+		{"three", 3, 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := offline(t).Fanout(parent(t, "p"), tt.options...)
+				f := bounded(t, tt.maxParallel, nowhere).Fanout(parent(t, "p"))
 				var running, most atomic.Int64
 				for i := range 50 {
 					sdk.AddFunc(f, strconv.Itoa(i), func(context.Context) (int, error) {
@@ -277,7 +282,7 @@ func TestFanout_boundsParallelism(t *testing.T) {
 func TestFanout_dependenciesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(1))
+		f := bounded(t, 1, nowhere).Fanout(parent(t, "p"))
 		futures := make([]*sdk.Future[int], 20)
 		for i := range futures {
 			sdk.AddFunc(f, "dependent"+strconv.Itoa(i), func(ctx context.Context) (int, error) {
@@ -342,7 +347,7 @@ func TestFanout_ctxEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(parent(t, "p"), time.Minute, errors.New("closing time"))
 		defer cancel()
-		f := offline(t).Fanout(ctx, sdk.MaxParallel(1))
+		f := bounded(t, 1, nowhere).Fanout(ctx)
 		for i := range 3 {
 			sdk.AddFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
 				<-ctx.Done()
@@ -405,8 +410,8 @@ func TestFanout_nilInterfaceIsAValue(t *testing.T) {
 func TestFanout_branchesMayNotShareACall(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, answering(charge{}))
-	c := newClient(t, d)
-	f := c.Fanout(parent(t, "p"), sdk.MaxParallel(1))
+	c := bounded(t, 1, d.URL())
+	f := c.Fanout(parent(t, "p"))
 	mine := sdk.AddFunc(f, "mine", func(ctx context.Context) (charge, error) {
 		for range 2 { // one's own again is a repetition
 			if _, err := sdk.Call(ctx, c, pay, amount{1}); err != nil {
@@ -635,10 +640,10 @@ func TestBranchNames_areUnique(t *testing.T) {
 // A branch may wait for a fan-out of its own.
 func TestFanout_insideABranch(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, sdktest.New(t, answering(charge{"c"})))
-	outer := c.Fanout(parent(t, "p"), sdk.MaxParallel(1))
+	c := bounded(t, 1, sdktest.New(t, answering(charge{"c"})).URL())
+	outer := c.Fanout(parent(t, "p"))
 	sdk.AddFunc(outer, "waits for another", func(ctx context.Context) (int, error) {
-		inner := c.Fanout(ctx, sdk.MaxParallel(1))
+		inner := c.Fanout(ctx)
 		sdk.Add(inner, pay, amount{1})
 		return 0, inner.Wait()
 	})

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,9 +91,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Method == "" {
-		req.Method = http.MethodPost
-	}
+	req.Method = cmp.Or(req.Method, http.MethodPost)
 	if !isToken(req.Method) {
 		return nil, fmt.Errorf("%w: method %q", ErrRequest, req.Method)
 	}
@@ -100,11 +99,11 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	header, err := s.compose(req)
+	header, err := s.mergeHeader(req)
 	if err != nil {
 		return nil, err
 	}
-	tuple, key, err := s.child(ctx, req)
+	child, err := s.deriveChild(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +112,9 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if req.FirstSent.IsZero() {
 		req.FirstSent, firstRun = in.FirstSent, !in.Rerun && !req.Resumed
 	}
-	out := &outgoing{service: s, child: tuple, firstRun: firstRun, call: retry.Call{
+	out := &outgoing{service: s, child: child, firstRun: firstRun, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: bytes.Clone(req.Body), Stream: req.Stream,
-		Key: key, Cancels: req.Cancels,
+		Key: child.key, Cancels: req.Cancels,
 		Service: req.Service, Operation: req.Operation,
 		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
 	}}
@@ -133,27 +132,12 @@ func (o *outgoing) check(req Request) error {
 	return nil
 }
 
-// compose merges the service's headers with those of one call, which win. Do not change the
-// result: calls without headers of their own share it.
-func (s *service) compose(req Request) (http.Header, error) {
-	hasBody := req.Body != nil || req.Stream != nil
-	if hasBody && req.ContentType == "" {
-		req.ContentType = contract.ContentType
-	}
-	switch {
-	case len(req.Header) > 0:
-	case !hasBody:
-		return s.plain, nil
-	case req.ContentType == contract.ContentType:
-		return s.json, nil
-	}
-	if err := checkHeader(req.Header, s.profile); err != nil {
-		return nil, err
-	}
-	header := s.plain.Clone()
+// mergeHeader returns the service's headers with those of one call, which win.
+func (s *service) mergeHeader(req Request) (http.Header, error) {
+	header := s.header.Clone()
 	maps.Copy(header, canonical(req.Header))
-	if hasBody {
-		header.Set("Content-Type", req.ContentType)
+	if req.Body != nil || req.Stream != nil {
+		header.Set("Content-Type", cmp.Or(req.ContentType, contract.ContentType))
 	}
 	return header, checkHeader(header, s.profile)
 }

@@ -140,7 +140,7 @@ func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
 // and adds the headers.
 func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoing, error) {
 	call.Service, call.Operation = s.name, n.operation
-	tuple, key, err := s.child(ctx, Request{
+	child, err := s.deriveChild(ctx, Request{
 		Service: s.name, Operation: n.operation, Discriminators: n.discriminators,
 		Method: n.method, Path: n.target, ContentType: call.Header.Get("Content-Type"),
 		Body: call.Body, Stream: call.Stream, Cancels: call.Cancels,
@@ -153,17 +153,17 @@ func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoi
 	if call.FirstSent.IsZero() {
 		call.FirstSent, firstRun = in.FirstSent, !in.Rerun && !call.Resumed
 	}
-	call.Key, call.Resumed = key, call.Resumed || in.Rerun
+	call.Key, call.Resumed = child.key, call.Resumed || in.Rerun
 	if call.Header, err = s.headerOf(ctx, call.Header, nil); err != nil {
 		return nil, err
 	}
-	return &outgoing{service: s, child: tuple, firstRun: firstRun, call: *call}, nil
+	return &outgoing{service: s, child: child, firstRun: firstRun, call: *call}, nil
 }
 
 // headerOf returns the header of a request. It adds the service's headers that the request
 // does not have, and the headers that hook sets; a nil hook sets none.
 func (s *service) headerOf(ctx context.Context, given http.Header, hook func(context.Context, http.Header) error) (http.Header, error) {
-	header := s.plain.Clone()
+	header := s.header.Clone()
 	for name := range given {
 		header.Del(name) // in whatever spelling
 	}
