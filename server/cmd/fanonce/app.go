@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,7 +31,6 @@ type app struct {
 
 	opened   *pgxpool.Pool
 	tookLine bool // the word "-" was used: stdin is read once
-	current  atomic.Pointer[progress]
 }
 
 const defaultTimeout = 10 * time.Second

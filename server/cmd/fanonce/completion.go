@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,25 +39,12 @@ func (a *app) completes(find suggester, most int) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return slices.DeleteFunc(found, func(c cobra.Completion) bool { return slices.Contains(args, word(c)) }),
+		return slices.DeleteFunc(found, func(c cobra.Completion) bool {
+				word, _, _ := strings.Cut(c, "\t") // without its description
+				return slices.Contains(args, word)
+			}),
 			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// word is a suggestion without its description.
-func word(c cobra.Completion) string {
-	for i := range c {
-		if c[i] == '\t' {
-			return c[:i]
-		}
-	}
-	return c
-}
-
-func (a *app) completesFlag(cmd *cobra.Command, flag string, find suggester) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.completes(find, 0)(cmd, nil, typed)
-	})
 }
 
 // attentive returns the keys that need a person.

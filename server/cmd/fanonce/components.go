@@ -118,6 +118,14 @@ func (v version) state() string {
 // usable reports whether this program can work with tables of that version.
 func (v version) usable() bool { return slices.Contains([]string{stateCurrent, stateAhead}, v.state()) }
 
+// check returns an error where this program cannot work with tables of that version.
+func (v version) check(name string) error {
+	if v.usable() {
+		return nil
+	}
+	return fmt.Errorf("the tables of %s are %s: see fanonce doctor", name, v.state())
+}
+
 // qualify returns a table's name for SQL.
 func qualify(schema, table string) string {
 	if schema == "" {

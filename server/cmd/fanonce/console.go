@@ -28,10 +28,9 @@ people by name, mount package server/console in an admin service of yours, behin
 proxy of yours in front of this program, which signs people in and sends "Host: localhost".
 
 --read-only shows everything and changes nothing: the role fanonce_observer is enough for it, but for the steps of one
-saga. The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all
-services here have no Codec, or one with OpenPlain: this program cannot seal an answer. Retries get the answer for
---retention, which should be that of the guards. "Force OK" of a saga's step is not offered, because it needs the
-definition. A console that the service mounts has both.
+saga. The decision "it happened, and this was the answer" is not offered, because this program cannot seal an answer:
+fanonce keys resolve --as happened --plain is for services that do not seal. "Force OK" of a saga's step is not offered
+either, because it needs the definition. A console that the service mounts has both.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`
 
 func newConsole(a *app) *cobra.Command {
@@ -44,7 +43,6 @@ func newConsole(a *app) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			a.retention = f.retention
 			sources, err := a.sources(f.stores)
 			if err != nil {
 				return err
@@ -59,8 +57,6 @@ func newConsole(a *app) *cobra.Command {
 	flags.StringVar(&f.actor, "actor", "", "who comes by the token, for the audit log; default $USER@HOST")
 	f.actor = a.whoami()
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing: everybody is an observer")
-	flags.BoolVar(&f.plain, "plain", false, "offer \"it happened\": all services here read answers in plain text")
-	flags.DurationVar(&f.retention, "retention", 0, "how long retries get an answer of \"it happened\"; default 24h, as a guard's Retention")
 	return cmd
 }
 
@@ -68,8 +64,7 @@ func newConsole(a *app) *cobra.Command {
 type consoleFlags struct {
 	listen, title, actor string
 	stores               []string
-	readOnly, plain      bool
-	retention            time.Duration
+	readOnly             bool
 }
 
 // check refuses flags that do not go together, and addresses that other machines reach.
@@ -81,14 +76,8 @@ func (f *consoleFlags) check() error {
 	case !isLoopback(host):
 		return fmt.Errorf("--listen %q can be reached from other machines: listen on localhost with a proxy of yours in front, "+
 			"or mount package server/console in a service that signs people in", f.listen)
-	case f.readOnly && f.plain:
-		return errors.New("--read-only or --plain, not both: --plain is for a change")
-	case f.retention != 0 && !f.plain:
-		return errors.New("--retention is of an answer that a person gives: give --plain, too")
-	case !isActor(f.actor):
-		return fmt.Errorf("--actor has %d bytes, must be one line of 1 to 128: it goes to the audit log", len(f.actor))
 	}
-	return checkRetention(f.retention)
+	return checkActor(f.actor)
 }
 
 // isLoopback reports whether only this machine reaches the host. A name other than localhost can lead anywhere.
@@ -105,7 +94,7 @@ type consoleOut struct {
 }
 
 func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) error {
-	shown, err := a.show(ctx, sources, f)
+	shown, err := a.show(ctx, sources, f.readOnly)
 	if err != nil {
 		return err
 	}
@@ -139,11 +128,8 @@ func (f *consoleFlags) authenticate(*http.Request) (console.User, error) {
 
 // invite says where the page is.
 func (a *app) invite(s *site, names []string, readOnly bool) error {
-	if a.json {
-		return writeJSON(a.stdout, consoleOut{s.entrance(), names, readOnly})
-	}
-	_, err := fmt.Fprintln(a.stdout, s.entrance())
-	if err == nil {
+	err := a.printLine(consoleOut{s.entrance(), names, readOnly}, s.entrance())
+	if err == nil && !a.json {
 		a.announce(fmt.Sprintf("fanonce: the page of %s; interrupt to stop", printable(strings.Join(names, ", "))))
 	}
 	return err

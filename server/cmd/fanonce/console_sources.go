@@ -9,9 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -59,7 +57,7 @@ type showing struct {
 	names  []string // of the sources
 	closes []func()
 
-	readOnly, plain bool // as of consoleFlags
+	readOnly bool
 }
 
 func (s *showing) close() {
@@ -69,8 +67,8 @@ func (s *showing) close() {
 }
 
 // show opens the databases. It fails if one cannot be reached, or if this program cannot use its tables.
-func (a *app) show(ctx context.Context, sources []source, f *consoleFlags) (*showing, error) {
-	s := &showing{readOnly: f.readOnly, plain: f.plain}
+func (a *app) show(ctx context.Context, sources []source, readOnly bool) (*showing, error) {
+	s := &showing{readOnly: readOnly}
 	for _, src := range sources {
 		if err := a.showOne(ctx, s, src); err != nil {
 			s.close()
@@ -94,8 +92,9 @@ func (a *app) showOne(ctx context.Context, s *showing, src source) error {
 			return err
 		case v.have == 0:
 			continue
-		case !v.usable():
-			return fmt.Errorf("the tables of %s are %s: see fanonce doctor", c.name, v.state())
+		}
+		if err := v.check(c.name); err != nil {
+			return err
 		}
 		if err := a.showComponent(s, pool, src.name, c.name); err != nil {
 			return err
@@ -107,56 +106,37 @@ func (a *app) showOne(ctx context.Context, s *showing, src source) error {
 	return nil
 }
 
-func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string) error {
+func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string) (err error) {
 	if component == "keys" {
-		return a.showKeys(s, pool, name)
+		shown := console.Store{Name: name, NoAnswers: noAnswers}
+		if shown.Reader, err = a.newKeyReader(pool); err != nil {
+			return err
+		}
+		if !s.readOnly {
+			var keys *pgstore.Store
+			if shown.Guard, keys, err = a.newGuard(pool); err != nil {
+				return err
+			}
+			s.closes = append(s.closes, keys.Close)
+		}
+		s.cfg.Stores, s.names = append(s.cfg.Stores, shown), append(s.names, name)
+		return nil
 	}
-	return a.showSagas(s, pool, name+" sagas")
-}
-
-func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string) error {
-	reader, err := pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
-	if err != nil {
+	shown := console.Sagas{Name: name + " sagas"}
+	if shown.Reader, err = a.newSagaReader(pool); err != nil {
 		return err
 	}
-	shown := console.Store{Name: name, Reader: reader}
 	if !s.readOnly {
-		keys, err := pgstore.New(pool, pgstore.Config{Schema: a.schema})
-		if err != nil {
+		var j *pgjournal.Journal
+		if shown.Operator, j, err = a.newOperator(pool); err != nil {
 			return err
 		}
-		s.closes = append(s.closes, keys.Close)
-		if !s.plain {
-			shown.NoAnswers = noAnswers
-		}
-		if shown.Guard, err = server.NewGuard(keys, server.Unscoped, server.Config{StoreTimeout: a.timeout, Retention: a.retention}); err != nil {
-			return err
-		}
+		s.closes = append(s.closes, j.Close)
 	}
-	s.cfg.Stores, s.names = append(s.cfg.Stores, shown), append(s.names, name)
+	s.cfg.Sagas, s.names = append(s.cfg.Sagas, shown), append(s.names, shown.Name)
 	return nil
 }
 
 // noAnswers is why nobody can state an answer. An answer in another form than the service's would be unreadable for ever.
-const noAnswers = "This program cannot seal an answer as the service may do. Use a console that the service mounts, or " +
-	"restart this one with --plain if the service's guards read answers in plain text."
-
-func (a *app) showSagas(s *showing, pool *pgxpool.Pool, name string) error {
-	reader, err := pgjournal.NewReader(pool, pgjournal.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
-	if err != nil {
-		return err
-	}
-	shown := console.Sagas{Name: name, Reader: reader}
-	if !s.readOnly {
-		j, err := pgjournal.New(pool, pgjournal.Config{Schema: a.schema})
-		if err != nil {
-			return err
-		}
-		s.closes = append(s.closes, j.Close)
-		if shown.Operator, err = saga.NewOperator(j); err != nil {
-			return err
-		}
-	}
-	s.cfg.Sagas, s.names = append(s.cfg.Sagas, shown), append(s.names, name)
-	return nil
-}
+const noAnswers = "This program cannot seal an answer as the service may do. Use a console that the service mounts, or, if the " +
+	"service's guards read answers in plain text, fanonce keys resolve --as happened --plain."

@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fanonce/fanonce/server"
 )
 
 // A lockedBuffer is written by a process and read by a test at the same time.
@@ -121,7 +119,7 @@ func TestConsole(t *testing.T) {
 
 	// An answer that this program stored would be unreadable for a service that seals.
 	require.NotContains(t, pages, `value="happened"`)
-	require.Contains(t, pages, "restart this one with --plain")
+	require.Contains(t, pages, "fanonce keys resolve --as happened --plain")
 	form := ann.get("/key?in=" + name + "&id=" + ids[1]).form("/confirm")
 	for field, value := range map[string]string{"verb": "happened", "status": "200", "body": "{}", "reason": "r"} {
 		form.Set(field, value)
@@ -141,21 +139,6 @@ func TestConsole(t *testing.T) {
 		require.NotContains(t, pages, text)
 		require.NotContains(t, said, text)
 	}
-}
-
-// With --plain a person states an answer, and the service's guard replays it.
-func TestConsole_plain(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	id := unknownKeys(t, url, "order-41")[0]
-	s := serveConsole(t, url, "--plain")
-	v := newVisitor(t, s.base)
-	v.get(strings.TrimPrefix(s.out.URL, s.base)).requireStatus(http.StatusOK)
-	v.settle(s.out.Stores[0], id, "happened", map[string]string{"status": "201", "body": `{"receipt":7}`})
-	require.Equal(t, 0, s.stop(t))
-	replay := charge(t, charges(t, url, server.Config{}), "order-41")
-	require.Equal(t, http.StatusCreated, replay.Code)
-	require.JSONEq(t, `{"receipt":7}`, replay.Body.String())
 }
 
 type shownKey struct {

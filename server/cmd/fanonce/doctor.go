@@ -119,7 +119,7 @@ accepts one, and --list explains all. A check that could not run is a finding, t
 	flags.DurationVar(&p.thresh.long, "long", defaultLong, "how old a transaction may be")
 	flags.DurationVar(&p.thresh.skew, "skew", defaultSkew, "how far this machine's clock may be from the database's")
 	flags.DurationVar(&p.thresh.answers, "answers-kept", store.DefaultAuditRetention, "how long answers are kept in partitions")
-	p.completesFlag(cmd, "role", suggestRoles)
+	_ = cmd.RegisterFlagCompletionFunc("role", p.completes(suggestRoles, 0))
 	_ = cmd.RegisterFlagCompletionFunc("ignore", cobra.FixedCompletions(diseaseIDs(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -170,7 +170,6 @@ func (p *patient) runChecks(ctx context.Context, ignored []string, out *doctorOu
 		if c.primary && p.standby {
 			continue
 		}
-		line.on("checking " + c.name)
 		line.set(int64(i))
 		findings, err := p.run(ctx, c)
 		if ctx.Err() != nil {
@@ -293,7 +292,7 @@ func (p *patient) renderFindings(out *doctorOut) string {
 		if f.Subject != "" {
 			subject = "  " + printable(f.Subject)
 		}
-		fmt.Fprintf(&b, "%s  %s%s\n  %s\n  Why: %s.\n", p.severity(f.Severity), f.ID, subject, printable(oneLine(f.Problem)), f.Why)
+		fmt.Fprintf(&b, "%s  %s%s\n  %s\n  Why: %s.\n", f.Severity, f.ID, subject, printable(oneLine(f.Problem)), f.Why)
 		for _, fix := range f.Fix {
 			fmt.Fprintf(&b, "  Type: %s\n", printable(fix))
 		}
@@ -309,15 +308,4 @@ func (p *patient) renderFindings(out *doctorOut) string {
 		fmt.Fprintf(&b, "%d errors, %d warnings in %d checks%s\n", errs, len(out.Findings)-errs, out.Checks, ignored)
 	}
 	return b.String()
-}
-
-func (p *patient) severity(s string) string {
-	if !p.isColoured(p.stdout) {
-		return s
-	}
-	colour := "33"
-	if s == severityError {
-		colour = "31"
-	}
-	return "\x1b[" + colour + "m" + s + "\x1b[0m"
 }

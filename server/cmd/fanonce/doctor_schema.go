@@ -105,12 +105,8 @@ func checkIndexes(ctx context.Context, p *patient) ([]finding, error) {
 			}
 		}
 	}
-	rows, err := p.db.Query(ctx, `select i.indexrelid::regclass::text from pg_index i
+	invalid, err := p.texts(ctx, `select i.indexrelid::regclass::text from pg_index i
 		where not (i.indisvalid and i.indisready) and i.indrelid = any ($1::text[]::regclass[])`, p.names())
-	if err != nil {
-		return out, err
-	}
-	invalid, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, index := range invalid {
 		out = append(out, found("index-invalid", index, "the index "+index+" is invalid: its creation was interrupted or failed",
 			"reindex index concurrently "+index+";"))
@@ -155,14 +151,10 @@ func checkGrants(ctx context.Context, p *patient) ([]finding, error) {
 		for _, g := range c.needs() {
 			tables, columns, rights = append(tables, qualify(p.schema, g.table)), append(columns, g.column), append(rights, g.privilege)
 		}
-		rows, err := p.db.Query(ctx, `select distinct n.t || ': ' || n.r || case n.c when '' then '' else ' of ' || n.c end
+		missing, err := p.texts(ctx, `select distinct n.t || ': ' || n.r || case n.c when '' then '' else ' of ' || n.c end
 			from unnest($2::text[], $3::text[], $4::text[]) n (t, c, r)
 			where not case n.c when '' then has_table_privilege($1::name, n.t, n.r)
 				else has_column_privilege($1::name, n.t, n.c, n.r) end order by 1`, p.role, tables, columns, rights)
-		if err != nil {
-			return out, err
-		}
-		missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return out, err
 		}

@@ -12,17 +12,30 @@ import (
 
 // settings reads settings of the server, as this session has them.
 func (p *patient) settings(ctx context.Context, names ...string) (map[string]string, error) {
-	rows, err := p.db.Query(ctx, "select name, setting from pg_settings where name = any ($1)", names)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := p.db.Query(ctx, "select name, setting from pg_settings where name = any ($1)", names) // the rows have the error
 	out := map[string]string{}
 	var name, value string
-	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error {
 		out[name] = value
 		return nil
 	})
 	return out, err
+}
+
+// findRows returns a finding for each row of a query, whose columns are in the variables of dest.
+func (p *patient) findRows(ctx context.Context, dest []any, toFinding func() finding, sql string, args ...any) (out []finding, err error) {
+	rows, _ := p.db.Query(ctx, sql, args...) // the rows have the error
+	_, err = pgx.ForEachRow(rows, dest, func() error {
+		out = append(out, toFinding())
+		return nil
+	})
+	return out, err
+}
+
+// texts returns the one column of a query.
+func (p *patient) texts(ctx context.Context, sql string, args ...any) ([]string, error) {
+	rows, _ := p.db.Query(ctx, sql, args...) // the rows have the error
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // everywhere is what changes a setting of the server, unless the command line of the server has it.
@@ -231,57 +244,36 @@ func checkTransactions(ctx context.Context, p *patient) ([]finding, error) {
 	if err := p.sees(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := p.db.Query(ctx, `select pid, coalesce(usename, ''), coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start
+	var pid int
+	var user, application, state string
+	var age time.Duration
+	return p.findRows(ctx, []any{&pid, &user, &application, &state, &age}, func() finding {
+		return found("transaction-long", fmt.Sprintf("pid %d", pid),
+			fmt.Sprintf("a transaction of role %s, application %q, is open for %s; its session is %s", user, application, ago(age), state),
+			fmt.Sprintf("select pg_terminate_backend(%d); -- after a look at what it does", pid))
+	}, `select pid, coalesce(usename, ''), coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start
 		from pg_stat_activity
 		where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 			and xact_start < clock_timestamp() - $1::interval
 		order by xact_start limit 10`, p.thresh.long)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
-	var pid int
-	var user, application, state string
-	var age time.Duration
-	_, err = pgx.ForEachRow(rows, []any{&pid, &user, &application, &state, &age}, func() error {
-		out = append(out, found("transaction-long", fmt.Sprintf("pid %d", pid),
-			fmt.Sprintf("a transaction of role %s, application %q, is open for %s; its session is %s", user, application, ago(age), state),
-			fmt.Sprintf("select pg_terminate_backend(%d); -- after a look at what it does", pid)))
-		return nil
-	})
-	return out, err
 }
 
 func checkPrepared(ctx context.Context, p *patient) ([]finding, error) {
-	rows, err := p.db.Query(ctx, `select gid, owner::text, clock_timestamp() - prepared from pg_prepared_xacts
-		where database = current_database() and prepared < clock_timestamp() - $1::interval order by prepared limit 10`, p.thresh.long)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
 	var gid, owner string
 	var age time.Duration
-	_, err = pgx.ForEachRow(rows, []any{&gid, &owner, &age}, func() error {
-		out = append(out, found("transaction-prepared", gid, fmt.Sprintf("a transaction of role %s was prepared %s ago, and nobody has ended it", owner, ago(age)),
-			"ask its coordinator; then commit prepared '"+gid+"'; or rollback prepared '"+gid+"';"))
-		return nil
-	})
-	return out, err
+	return p.findRows(ctx, []any{&gid, &owner, &age}, func() finding {
+		return found("transaction-prepared", gid, fmt.Sprintf("a transaction of role %s was prepared %s ago, and nobody has ended it", owner, ago(age)),
+			"ask its coordinator; then commit prepared '"+gid+"'; or rollback prepared '"+gid+"';")
+	}, `select gid, owner::text, clock_timestamp() - prepared from pg_prepared_xacts
+		where database = current_database() and prepared < clock_timestamp() - $1::interval order by prepared limit 10`, p.thresh.long)
 }
 
 func checkSlots(ctx context.Context, p *patient) ([]finding, error) {
-	rows, err := p.db.Query(ctx, `select slot_name::text, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
-		from pg_replication_slots where not active and (restart_lsn is not null or xmin is not null) order by 1 limit 10`)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
 	var name string
 	var behind int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &behind}, func() error {
-		out = append(out, found("slot-inactive", name, fmt.Sprintf("nobody reads from the replication slot %s, and the server keeps %d MiB of log for it", name, behind>>20),
-			"start its reader, or drop it: select pg_drop_replication_slot('"+name+"');"))
-		return nil
-	})
-	return out, err
+	return p.findRows(ctx, []any{&name, &behind}, func() finding {
+		return found("slot-inactive", name, fmt.Sprintf("nobody reads from the replication slot %s, and the server keeps %d MiB of log for it", name, behind>>20),
+			"start its reader, or drop it: select pg_drop_replication_slot('"+name+"');")
+	}, `select slot_name::text, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
+		from pg_replication_slots where not active and (restart_lsn is not null or xmin is not null) order by 1 limit 10`)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
@@ -23,14 +23,10 @@ func checkAutovacuum(ctx context.Context, p *patient) ([]finding, error) {
 			out = append(out, found("autovacuum-off", "", name+" is off", everywhere(name, "on")))
 		}
 	}
-	rows, err := p.db.Query(ctx, `select c.oid::regclass::text from pg_class c
+	tables, err := p.texts(ctx, `select c.oid::regclass::text from pg_class c
 		where c.oid = any ($1::text[]::regclass[]) and exists (
 			select from pg_options_to_table(c.reloptions) where option_name = 'autovacuum_enabled' and not option_value::boolean)
 		order by 1`, p.names())
-	if err != nil {
-		return out, err
-	}
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, table := range tables {
 		out = append(out, found("autovacuum-off-table", table, "autovacuum is off for "+table,
 			"alter table "+table+" reset (autovacuum_enabled); vacuum (analyze) "+table+";"))
@@ -43,20 +39,13 @@ func checkAutovacuum(ctx context.Context, p *patient) ([]finding, error) {
 const minDeadRows = 10_000
 
 func checkDeadRows(ctx context.Context, p *patient) ([]finding, error) {
-	rows, err := p.db.Query(ctx, `select relid::regclass::text, n_dead_tup, n_live_tup from pg_stat_user_tables
-		where relid = any ($1::text[]::regclass[]) and n_dead_tup > greatest($2::bigint, n_live_tup / 5) order by 1`, p.names(), minDeadRows)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
 	var table string
 	var dead, live int64
-	_, err = pgx.ForEachRow(rows, []any{&table, &dead, &live}, func() error {
-		out = append(out, found("dead-rows", table, fmt.Sprintf("%s has %d dead rows beside %d live ones", table, dead, live),
-			"vacuum (verbose, analyze) "+table+"; -- its output says what holds dead rows back"))
-		return nil
-	})
-	return out, err
+	return p.findRows(ctx, []any{&table, &dead, &live}, func() finding {
+		return found("dead-rows", table, fmt.Sprintf("%s has %d dead rows beside %d live ones", table, dead, live),
+			"vacuum (verbose, analyze) "+table+"; -- its output says what holds dead rows back")
+	}, `select relid::regclass::text, n_dead_tup, n_live_tup from pg_stat_user_tables
+		where relid = any ($1::text[]::regclass[]) and n_dead_tup > greatest($2::bigint, n_live_tup / 5) order by 1`, p.names(), minDeadRows)
 }
 
 // An entry of an index takes at most about 50 bytes, so four times as much means that most of the index is empty.
@@ -67,23 +56,16 @@ const (
 )
 
 func checkIndexSize(ctx context.Context, p *patient) ([]finding, error) {
-	rows, err := p.db.Query(ctx, `select c.oid::regclass::text, pg_relation_size(c.oid), c.reltuples::bigint
+	var index string
+	var bytes, entries int64
+	return p.findRows(ctx, []any{&index, &bytes, &entries}, func() finding {
+		return found("index-bloat", index, fmt.Sprintf("%s has %d MiB for about %d entries", index, bytes>>20, entries),
+			"reindex index concurrently "+index+";")
+	}, `select c.oid::regclass::text, pg_relation_size(c.oid), c.reltuples::bigint
 		from pg_index i join pg_class c on c.oid = i.indexrelid
 		where i.indrelid = any ($1::text[]::regclass[]) and c.relkind = 'i' and c.reltuples >= 0
 			and pg_relation_size(c.oid) > greatest($2::bigint, $3::bigint * c.reltuples)
 		order by 1`, p.names(), minIndexBytes, bloatFactor*entryBytes)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
-	var index string
-	var bytes, entries int64
-	_, err = pgx.ForEachRow(rows, []any{&index, &bytes, &entries}, func() error {
-		out = append(out, found("index-bloat", index, fmt.Sprintf("%s has %d MiB for about %d entries", index, bytes>>20, entries),
-			"reindex index concurrently "+index+";"))
-		return nil
-	})
-	return out, err
 }
 
 func checkWraparound(ctx context.Context, p *patient) ([]finding, error) {
@@ -147,15 +129,11 @@ var expired = map[string]struct{ table, rows string }{
 }
 
 // countExpired counts rows that are past their time for so long, up to manyRows.
-func (a *app) countExpired(ctx context.Context, db querier, name string, late time.Duration) (n int64, err error) {
+func (a *app) countExpired(ctx context.Context, db *pgxpool.Pool, name string, late time.Duration) (n int64, err error) {
 	e := expired[name]
 	err = db.QueryRow(ctx, fmt.Sprintf("select count(*) from (select from %s where %s limit %d) e",
 		qualify(a.schema, e.table), e.rows, manyRows), late).Scan(&n)
 	return n, err
-}
-
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 func checkSweep(ctx context.Context, p *patient) ([]finding, error) {

@@ -29,11 +29,7 @@ type keysOut struct {
 }
 
 func (a *app) printKey(key childkey.Key) error {
-	if a.json {
-		return writeJSON(a.stdout, keyOut{key.String()})
-	}
-	_, err := fmt.Fprintln(a.stdout, key)
-	return err
+	return a.printLine(keyOut{key.String()}, key.String())
 }
 
 const maxNewKeys = 10_000
@@ -60,11 +56,7 @@ func newKeyNew(a *app) *cobra.Command {
 				}
 				out.Keys[i] = key.String()
 			}
-			if a.json {
-				return writeJSON(a.stdout, out)
-			}
-			_, err := fmt.Fprintln(a.stdout, strings.Join(out.Keys, "\n"))
-			return err
+			return a.printLine(out, strings.Join(out.Keys, "\n"))
 		},
 	}
 	cmd.Flags().BoolVar(&v7, "v7", false, "a UUIDv7, which has the time in it, instead of a UUIDv4")
@@ -203,11 +195,7 @@ func newKeyID(a *app) *cobra.Command {
 				return err
 			}
 			id := store.NewID(args[0], args[1], key)
-			if a.json {
-				return writeJSON(a.stdout, idOut{id.String()})
-			}
-			_, err = fmt.Fprintln(a.stdout, id)
-			return err
+			return a.printLine(idOut{id.String()}, id.String())
 		},
 	}
 }

@@ -74,7 +74,7 @@ func TestKeyDerive(t *testing.T) {
 	parent := childkey.MustParse("order-42")
 	child, err := childkey.Derive(parent, "payment", "charge")
 	require.NoError(t, err)
-	r := call{stdin: "order-42\r\nrest", args: []string{"key", "derive", "-json", "-", "payment", "charge"}}.run(t).requireCode(t, 0)
+	r := call{stdin: "order-42\r\nrest", args: []string{"key", "derive", "--json", "-", "payment", "charge"}}.run(t).requireCode(t, 0)
 	require.Equal(t, child.String(), parse[struct{ Key string }](t, r).Key)
 
 	hop, err := childkey.Hop("tenant", "shop", parent)
@@ -82,7 +82,7 @@ func TestKeyDerive(t *testing.T) {
 	require.Equal(t, hop.String()+"\n", fanonce(t, "key", "hop", "tenant", "shop", "order-42").stdout)
 	child, err = childkey.Derive(hop, "payment", "charge", "a")
 	require.NoError(t, err)
-	r = fanonce(t, "key", "derive", "-scope", "tenant", "--namespace=shop", "order-42", "payment", "charge", "a")
+	r = fanonce(t, "key", "derive", "--scope", "tenant", "--namespace=shop", "order-42", "payment", "charge", "a")
 	require.Equal(t, child.String()+"\n", r.stdout)
 
 	legacy, err := childkey.Legacy(parent, "payment", "charge")
@@ -100,7 +100,7 @@ func TestKeyNew(t *testing.T) {
 	for _, key := range out.Keys {
 		require.EqualValues(t, '4', key[14])
 	}
-	require.EqualValues(t, '7', fanonce(t, "key", "new", "-v7").stdout[14])
+	require.EqualValues(t, '7', fanonce(t, "key", "new", "--v7").stdout[14])
 }
 
 func TestKeyVerify(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/server"
@@ -24,36 +25,40 @@ makes one. Neither a key's text nor a body nor an answer is shown.`,
 	return keys
 }
 
-// guard opens the store behind a guard of no namespace: IDs are those of any.
-func (a *app) guard(ctx context.Context) (*server.Guard, *pgstore.Store, error) {
+// ready connects, and returns an error where the tables of a component are not usable.
+func (a *app) ready(ctx context.Context, name string) (*pgxpool.Pool, error) {
 	pool, err := a.pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := pickComponents([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.version(ctx, pool, &picked[0])
+	if err == nil {
+		err = v.check(name)
+	}
+	return pool, err
+}
+
+// guard opens the store of the one database.
+func (a *app) guard(ctx context.Context) (*server.Guard, *pgstore.Store, error) {
+	pool, err := a.ready(ctx, "keys")
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.checkReady(ctx, "keys"); err != nil {
-		return nil, nil, err
-	}
+	return a.newGuard(pool)
+}
+
+// newGuard returns a store behind a guard of no namespace: IDs are those of any.
+func (a *app) newGuard(pool *pgxpool.Pool) (*server.Guard, *pgstore.Store, error) {
 	s, err := pgstore.New(pool, pgstore.Config{Schema: a.schema})
 	if err != nil {
 		return nil, nil, err
 	}
 	g, err := server.NewGuard(s, server.Unscoped, server.Config{StoreTimeout: a.timeout, Retention: a.retention})
 	return g, s, err
-}
-
-// checkReady returns an error where the tables of a component are not usable.
-func (a *app) checkReady(ctx context.Context, name string) error {
-	for _, c := range components {
-		if c.name != name {
-			continue
-		}
-		v, err := a.version(ctx, a.opened, &c)
-		if err == nil && !v.usable() {
-			err = fmt.Errorf("the tables of %s are %s: see fanonce doctor", name, v.state())
-		}
-		return err
-	}
-	return nil
 }
 
 // keyRow is one key in JSON.
@@ -95,7 +100,7 @@ var stuckStates = []string{"unknown", "quarantined", "dead-letter"}
 func (f *keyFilter) flags(cmd *cobra.Command, a *app) {
 	cmd.Flags().StringVar(&f.state, "state", "", "unknown, quarantined or dead-letter; default: unknown and quarantined")
 	cmd.Flags().StringVar(&f.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
-	a.completesFlag(cmd, "route", suggestRoutes)
+	_ = cmd.RegisterFlagCompletionFunc("route", a.completes(suggestRoutes, 0))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stuckStates, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -176,39 +181,37 @@ func auditOf(entries []store.AuditEntry) []auditRow {
 	return rows
 }
 
-func newKeysAudit(a *app) *cobra.Command {
+// newAudit makes the command audit of keys or of sagas. read is given the zero ID for all.
+func newAudit(a *app, cmd *cobra.Command, suggest suggester, read func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error)) *cobra.Command {
 	var p page
 	var actor string
-	cmd := &cobra.Command{
-		Use: "audit [ID]", Short: "Show who changed keys, the youngest change first", Args: takes(0, 1),
-		ValidArgsFunction: a.completes(suggestKeys, 1),
-		Example:           "  fanonce keys audit --limit 20",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
-			if err := errors.Join(err, p.check()); err != nil {
-				return err
-			}
-			r, err := a.keyReader(cmd.Context())
-			if err != nil {
-				return err
-			}
-			entries, err := r.AuditPage(cmd.Context(), store.AuditRequest{ID: first(ids), Actor: actor, Limit: p.limit})
-			if err != nil {
-				return err
-			}
-			return a.printAudit(auditOf(entries))
-		},
+	cmd.Use, cmd.Args, cmd.ValidArgsFunction = "audit [ID]", takes(0, 1), a.completes(suggest, 1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, err := parseIDs(args)
+		if err := errors.Join(err, p.check()); err != nil {
+			return err
+		}
+		rows, err := read(cmd.Context(), append(ids, store.ID{})[0], actor, p.limit)
+		if err != nil {
+			return tooSlow(err)
+		}
+		return a.printAudit(rows)
 	}
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
 	cmd.Flags().StringVar(&actor, "actor", "", "by this actor")
 	return cmd
 }
 
-func first(ids []store.ID) (id store.ID) {
-	if len(ids) > 0 {
-		id = ids[0]
-	}
-	return id
+func newKeysAudit(a *app) *cobra.Command {
+	return newAudit(a, &cobra.Command{Short: "Show who changed keys, the youngest change first", Example: "  fanonce keys audit --limit 20"},
+		suggestKeys, func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
+			r, err := a.keyReader(ctx)
+			if err != nil {
+				return nil, err
+			}
+			entries, err := r.AuditPage(ctx, store.AuditRequest{ID: id, Actor: actor, Limit: limit})
+			return auditOf(entries), err
+		})
 }
 
 func parseIDs(args []string) ([]store.ID, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/saga/journal"
@@ -17,13 +18,14 @@ import (
 
 // keyReader opens the keys for looking. The rights of an observer are enough.
 func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
-	pool, err := a.pool(ctx)
+	pool, err := a.ready(ctx, "keys")
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkReady(ctx, "keys"); err != nil {
-		return nil, err
-	}
+	return a.newKeyReader(pool)
+}
+
+func (a *app) newKeyReader(pool *pgxpool.Pool) (*pgstore.Reader, error) {
 	return pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 }
 
@@ -138,7 +140,7 @@ indexes of migrate up --component reader.`,
 	cmd.Flags().StringVar(&l.state, "state", "", strings.Join(keyStateNames(), ", ")+"; default: unknown and quarantined")
 	cmd.Flags().StringVar(&l.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
 	cmd.Flags().DurationVar(&l.since, "since", 0, "created at most so long ago; default for other states: 1h")
-	a.completesFlag(cmd, "route", suggestRoutes)
+	_ = cmd.RegisterFlagCompletionFunc("route", a.completes(suggestRoutes, 0))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(keyStateNames(), cobra.ShellCompDirectiveNoFileComp))
 	l.page.flags(cmd)
 	return cmd

@@ -19,48 +19,6 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// targets reads the keys that a verb is for: those that are named, or all that match.
-func (a *app) targets(ctx context.Context, s reader, v *verb, f *keyFilter, ids []store.ID) ([]store.Record, error) {
-	var out []store.Record
-	for _, id := range ids {
-		one, cancel := a.bound(ctx)
-		r, err := s.Read(one, id)
-		cancel()
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, no("no key has the ID %s", id)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	for at := (store.Cursor{}); v.all && len(out) < v.most; {
-		req, err := f.request(min(maxPage, v.most-len(out)), at)
-		if err != nil {
-			return nil, err
-		}
-		one, cancel := a.bound(ctx)
-		records, err := s.List(one, req)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, records...)
-		if len(records) < req.Limit {
-			break
-		}
-		last := records[len(records)-1]
-		at = store.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
-	}
-	return out, nil
-}
-
-// A reader reads records.
-type reader interface {
-	List(ctx context.Context, req store.ListRequest) ([]store.Record, error)
-	Read(ctx context.Context, id store.ID) (store.Record, error)
-}
-
 // A keyVerb is a command that changes keys.
 type keyVerb struct {
 	verb
@@ -108,14 +66,22 @@ func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 		return err
 	}
 	defer s.Close()
-	records, err := a.targets(cmd.Context(), s, &v.verb, &v.keyFilter, ids)
-	if err != nil {
-		return err
-	}
 	by := store.Audit{Actor: v.actor, Reason: v.reason}
 	return action[store.Record]{
-		name: x.name, consequence: x.consequence,
-		id: func(r store.Record) string { return r.ID.String() },
+		name: x.name, consequence: x.consequence, noun: "key",
+		id:   func(r store.Record) string { return r.ID.String() },
+		read: s.Read,
+		list: func(ctx context.Context, limit int, after *store.Record) ([]store.Record, error) {
+			var at store.Cursor
+			if after != nil {
+				at = store.Cursor{CreatedAt: after.CreatedAt, ID: after.ID}
+			}
+			req, err := v.request(limit, at)
+			if err != nil {
+				return nil, err
+			}
+			return s.List(ctx, req)
+		},
 		refuses: func(r store.Record) string {
 			if v.decidedOn(r) == r.Fence && x.allowed(r) {
 				return ""
@@ -125,7 +91,7 @@ func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 		do: func(ctx context.Context, r store.Record) error {
 			return toRefusal(x.do(ctx, guard, r.ID, v.decidedOn(r), by))
 		},
-	}.apply(cmd.Context(), a, &v.verb, records)
+	}.apply(cmd.Context(), a, &v.verb, ids)
 }
 
 // isDead reports whether the owner's lease of a key in progress is over.

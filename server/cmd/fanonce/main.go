@@ -28,7 +28,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // The exit codes. --help states them.
@@ -66,7 +65,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	defer unhook() // an end without a signal ends ctx, too
 	defer a.close()
 	root := newRoot(a)
-	root.SetArgs(doubleDashes(root, args))
+	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	return report(ctx, stderr, err)
 }
@@ -101,32 +100,11 @@ func oneLine(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// doubleDashes lets flags be written as Go programs write them: -json is --json. It changes only words that are the
-// name of a flag of some command.
-func doubleDashes(root *cobra.Command, args []string) []string {
-	if len(args) > 0 && strings.HasPrefix(args[0], "__complete") {
-		return args // completion gets the words as they are typed
-	}
-	known := flagNames(root)
-	out := make([]string, len(args))
-	copy(out, args)
-	for i, arg := range args {
-		if arg == "--" {
-			break
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && len(name) > 1 && known[name] {
-			out[i] = "-" + arg
-		}
-	}
-	return out
-}
-
 const rootLong = `fanonce looks at and steers what fanonce keeps in Postgres: keys and sagas.
 
 The database is that of --database, or of the variable DATABASE_URL. --json prints one JSON document.
-Flags may have one dash or two. "-" as an argument reads that argument from the first line of stdin, so
-that a key stays out of the shell's history and of the list of processes.
+"-" as an argument reads that argument from the first line of stdin, so that a key stays out of the
+shell's history and of the list of processes.
 
 Exit codes:
   0    done; doctor: no finding
@@ -151,9 +129,8 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.schema, "schema", "", "Postgres schema of the tables; default: the search_path finds them")
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
-	a.completesFlag(root, "schema", suggestSchemas)
+	_ = root.RegisterFlagCompletionFunc("schema", a.completes(suggestSchemas, 0))
 	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newSaga(a), newSweep(a))
-	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		group(completion)
@@ -183,34 +160,6 @@ func unknown(cmd *cobra.Command, word string) error {
 	return err
 }
 
-// newHelp makes the command help. That of cobra answers an unknown word with the help of all commands, and succeeds.
-func newHelp(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]...", Short: "Help about any command",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-			if cmd, rest, err := root.Find(args); err == nil && len(rest) == 0 {
-				for _, below := range cmd.Commands() {
-					if below.IsAvailableCommand() {
-						names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
-					}
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			cmd, rest, err := root.Find(args)
-			if err != nil {
-				return err
-			}
-			if len(rest) > 0 {
-				return unknown(cmd, rest[0])
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
-	}
-}
-
 // takes checks the number of arguments. most < 0 means any number.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -219,18 +168,4 @@ func takes(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// flagNames returns the names of the flags of all commands.
-func flagNames(cmd *cobra.Command) map[string]bool {
-	names := map[string]bool{"help": true}
-	add := func(f *pflag.Flag) { names[f.Name] = true }
-	cmd.Flags().VisitAll(add)
-	cmd.PersistentFlags().VisitAll(add)
-	for _, child := range cmd.Commands() {
-		for name := range flagNames(child) {
-			names[name] = true
-		}
-	}
-	return names
 }

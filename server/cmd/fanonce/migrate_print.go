@@ -214,46 +214,10 @@ func (a *app) addReaderSet(ctx context.Context, pool *pgxpool.Pool, set readerSe
 	defer cancel()
 	line := a.progress("indexes of "+set.component, 0)
 	defer line.end()
-	watching, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.watchIndex(watching, pool, line)
-	}()
-	err := set.add(ctx, pool, a.schema)
-	stop()
-	<-done
-	if err != nil {
+	if err := set.add(ctx, pool, a.schema); err != nil {
 		return fmt.Errorf("%s of %s: an index that was begun is remade by the next migrate up: %w", readerName, set.component, err)
 	}
 	return nil
-}
-
-// indexLook is how often a build of an index is asked how far it is.
-const indexLook = 500 * time.Millisecond
-
-// watchIndex shows how far the server's build of an index is, until ctx ends. If it cannot, the command goes on without a bar.
-func (a *app) watchIndex(ctx context.Context, pool *pgxpool.Pool, line *progress) {
-	ticks := time.NewTicker(indexLook)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		var phase string
-		var done, total int64
-		err := pool.QueryRow(ctx, `select phase, case when tuples_total > 0 then tuples_done else blocks_done end,
-				case when tuples_total > 0 then tuples_total else blocks_total end
-			from pg_stat_progress_create_index where datname = current_database() limit 1`).Scan(&phase, &done, &total)
-		if err != nil {
-			continue
-		}
-		line.phase("index, " + phase)
-		line.setTotal(total, true)
-		line.set(done)
-	}
 }
 
 // readerSteps are the statements of migrate print. No transaction can have them.

@@ -20,18 +20,10 @@ type table struct {
 	w *tabwriter.Writer
 }
 
-func newTable(w io.Writer, heads ...string) *table {
+func newTable(w io.Writer, heads ...any) *table {
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	t.row(toAny(heads)...)
+	t.row(heads...)
 	return t
-}
-
-func toAny(words []string) []any {
-	out := make([]any, len(words))
-	for i, word := range words {
-		out[i] = word
-	}
-	return out
 }
 
 func (t *table) row(cells ...any) {
@@ -71,6 +63,15 @@ func writeJSON(w io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// printLine prints one JSON document, or a line of text.
+func (a *app) printLine(out any, text string) error {
+	if a.json {
+		return writeJSON(a.stdout, out)
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
 }
 
 // ago is how long a time is past, to two units: 3d4h, 2m5s.

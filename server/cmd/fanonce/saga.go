@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func newSaga(a *app) *cobra.Command {
@@ -22,32 +24,22 @@ output, and only the saga's definition knows the type of the output. An output o
 engine can go on with. Use "Force OK" in a console that the service mounts with its engine, or saga.NewOperator with the
 definition in a program of the service.`,
 	})
-	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a), newForceOK())
+	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a))
 	for _, x := range sagaVerbs {
 		cmd.AddCommand(newSagaVerb(a, x))
 	}
 	return cmd
 }
 
-// newForceOK tells people who know the verb where it is.
-func newForceOK() *cobra.Command {
-	return &cobra.Command{
-		Use: "force-ok ID", Short: "Say that a step took effect: in a console that the service mounts", Hidden: true, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("force-ok needs the saga's definition, which this program does not have: use Force OK in a console " +
-				"that the service mounts with its engine, or saga.NewOperator with the definition; see fanonce saga --help")
-		},
-	}
-}
-
 func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal, error) {
-	pool, err := a.pool(ctx)
+	pool, err := a.ready(ctx, "sagas")
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.checkReady(ctx, "sagas"); err != nil {
-		return nil, nil, err
-	}
+	return a.newOperator(pool)
+}
+
+func (a *app) newOperator(pool *pgxpool.Pool) (*saga.Operator, *pgjournal.Journal, error) {
 	j, err := pgjournal.New(pool, pgjournal.Config{Schema: a.schema})
 	if err != nil {
 		return nil, nil, err
@@ -184,29 +176,13 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 }
 
 func newSagaAudit(a *app) *cobra.Command {
-	var p page
-	var actor string
-	cmd := &cobra.Command{
-		Use: "audit [ID]", Short: "Show who moved sagas, the youngest change first", Args: takes(0, 1),
-		ValidArgsFunction: a.completes(suggestSagas, 1),
-		Example:           "  fanonce saga audit --actor ann@laptop --limit 20",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
-			if err := errors.Join(err, p.check()); err != nil {
-				return err
-			}
-			r, err := a.sagaReader(cmd.Context())
+	return newAudit(a, &cobra.Command{Short: "Show who moved sagas, the youngest change first", Example: "  fanonce saga audit --actor ann@laptop --limit 20"},
+		suggestSagas, func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
+			r, err := a.sagaReader(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			entries, err := r.AuditPage(cmd.Context(), journal.AuditRequest{ID: journal.ID(first(ids)), Actor: actor, Limit: p.limit})
-			if err != nil {
-				return tooSlow(err)
-			}
-			return a.printAudit(sagaAuditOf(entries))
-		},
-	}
-	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
-	cmd.Flags().StringVar(&actor, "actor", "", "by this actor")
-	return cmd
+			entries, err := r.AuditPage(ctx, journal.AuditRequest{ID: journal.ID(id), Actor: actor, Limit: limit})
+			return sagaAuditOf(entries), err
+		})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/saga/journal"
@@ -16,13 +17,14 @@ import (
 
 // sagaReader opens the sagas for looking.
 func (a *app) sagaReader(ctx context.Context) (*pgjournal.Reader, error) {
-	pool, err := a.pool(ctx)
+	pool, err := a.ready(ctx, "sagas")
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkReady(ctx, "sagas"); err != nil {
-		return nil, err
-	}
+	return a.newSagaReader(pool)
+}
+
+func (a *app) newSagaReader(pool *pgxpool.Pool) (*pgjournal.Reader, error) {
 	return pgjournal.NewReader(pool, pgjournal.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 }
 

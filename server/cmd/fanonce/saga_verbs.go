@@ -150,13 +150,22 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 		return err
 	}
 	defer j.Close()
-	records, err := a.sagas(ctx, o, v, f, ids)
-	if err != nil {
-		return err
-	}
 	return action[journal.Record]{
-		name: x.name, consequence: x.consequence,
-		id: func(r journal.Record) string { return r.ID.String() },
+		name: x.name, consequence: x.consequence, noun: "saga",
+		id:   func(r journal.Record) string { return r.ID.String() },
+		read: func(ctx context.Context, id store.ID) (journal.Record, error) { return o.Lookup(ctx, journal.ID(id)) },
+		list: func(ctx context.Context, limit int, after *journal.Record) ([]journal.Record, error) {
+			var at journal.Cursor
+			if after != nil {
+				at = journal.Cursor{CreatedAt: after.CreatedAt, ID: after.ID}
+			}
+			req, err := f.request(limit, at)
+			if err != nil {
+				return nil, err
+			}
+			return o.List(ctx, req)
+		},
+		matches: func(r journal.Record) bool { return f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step },
 		refuses: func(r journal.Record) string {
 			if x.allowed(r) {
 				return ""
@@ -167,7 +176,7 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			_, err := x.move(o, f.step)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
 			return refusedSaga(err)
 		},
-	}.apply(ctx, a, v, records)
+	}.apply(ctx, a, v, ids)
 }
 
 // refusedSaga turns the refusal of one saga into the answer "no".
@@ -178,44 +187,4 @@ func refusedSaga(err error) error {
 		}
 	}
 	return err
-}
-
-// sagas reads the sagas that a verb is for.
-func (a *app) sagas(ctx context.Context, o *saga.Operator, v *verb, f *sagaFilter, ids []store.ID) ([]journal.Record, error) {
-	var out []journal.Record
-	for _, id := range ids {
-		one, cancel := a.bound(ctx)
-		r, err := o.Lookup(one, journal.ID(id))
-		cancel()
-		if errors.Is(err, journal.ErrNotFound) {
-			return nil, no("no saga has the ID %s", journal.ID(id))
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	for at := (journal.Cursor{}); v.all && len(out) < v.most; {
-		req, err := f.request(min(maxPage, v.most-len(out)), at)
-		if err != nil {
-			return nil, err
-		}
-		one, cancel := a.bound(ctx)
-		records, err := o.List(one, req)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range records {
-			if f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step {
-				out = append(out, r)
-			}
-		}
-		if len(records) < req.Limit {
-			break
-		}
-		last := records[len(records)-1]
-		at = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
-	}
-	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -89,9 +88,6 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 	defer end()
 	line := a.progress("sweep of "+name, 0)
 	defer line.end()
-	if !a.json {
-		line.setTotal(a.estimateExpired(ctx, name))
-	}
 	for ctx.Err() == nil {
 		var n int
 		// An interrupt must not hide what the last batch did.
@@ -109,31 +105,6 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 		line.set(deleted)
 	}
 	return deleted, nil
-}
-
-// estimateExpired is how many rows a sweep is going to delete. It counts the first of them, and asks the planner about many.
-// A sweep does without the number: 0 if it cannot be had.
-func (a *app) estimateExpired(ctx context.Context, name string) (n int64, about bool) {
-	ctx, cancel := a.bound(ctx)
-	defer cancel()
-	n, err := a.countExpired(ctx, a.opened, name, 0)
-	if err != nil {
-		return 0, false
-	}
-	if n < manyRows {
-		return n, false
-	}
-	var plan []struct {
-		Plan struct {
-			Rows float64 `json:"Plan Rows"`
-		}
-	}
-	e := expired[name]
-	explain := fmt.Sprintf("explain (format json) select from %s where %s", qualify(a.schema, e.table), e.rows)
-	if err := a.opened.QueryRow(ctx, explain, time.Duration(0)).Scan(&plan); err != nil || len(plan) == 0 {
-		return 0, false
-	}
-	return max(n, int64(plan[0].Plan.Rows)), true
 }
 
 // sweeper returns the sweep of a component.

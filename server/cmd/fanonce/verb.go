@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -59,10 +60,8 @@ func (v *verb) check(args []string) error {
 		return nil
 	case strings.TrimSpace(v.reason) == "" || len(v.reason) > store.MaxReasonBytes:
 		return fmt.Errorf("--reason has %d bytes, must have 1 to %d: it goes to the audit log", len(v.reason), store.MaxReasonBytes)
-	case strings.TrimSpace(v.actor) == "" || len(v.actor) > store.MaxActorBytes:
-		return fmt.Errorf("--actor has %d bytes, must have 1 to %d: it goes to the audit log", len(v.actor), store.MaxActorBytes)
 	}
-	return nil
+	return checkActor(v.actor)
 }
 
 // verbOut is the JSON of a verb.
@@ -79,15 +78,60 @@ type verbOut struct {
 type action[T any] struct {
 	name        string
 	consequence string // what the person confirms
+	noun        string // of one target
 	id          func(T) string
+	read        func(context.Context, store.ID) (T, error)
+	// list returns the targets after one, or the first ones; nil: there is none before.
+	list    func(ctx context.Context, limit int, after *T) ([]T, error)
+	matches func(T) bool // a listed one is meant; nil: each is
 	// refuses says why the verb would be refused for a target as it was read; "": it would not.
 	refuses func(T) string
 	do      func(context.Context, T) error
 }
 
+// targets reads the targets of a verb: those that are named, or all that match.
+func (x action[T]) targets(ctx context.Context, a *app, v *verb, ids []store.ID) ([]T, error) {
+	var out []T
+	for _, id := range ids {
+		one, cancel := a.bound(ctx)
+		t, err := x.read(one, id)
+		cancel()
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, journal.ErrNotFound) {
+			return nil, no("no %s has the ID %s", x.noun, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	for after := (*T)(nil); v.all && len(out) < v.most; {
+		limit := min(maxPage, v.most-len(out))
+		one, cancel := a.bound(ctx)
+		page, err := x.list(one, limit, after)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page {
+			if x.matches == nil || x.matches(t) {
+				out = append(out, t)
+			}
+		}
+		if len(page) < limit {
+			break
+		}
+		after = &page[len(page)-1]
+	}
+	return out, nil
+}
+
 // apply carries a verb out, for one target after the other. Each is one transaction. An interrupt lets the running one end,
 // and begins no other.
-func (x action[T]) apply(ctx context.Context, a *app, v *verb, targets []T) error {
+func (x action[T]) apply(ctx context.Context, a *app, v *verb, ids []store.ID) error {
+	targets, err := x.targets(ctx, a, v, ids)
+	if err != nil {
+		return err
+	}
 	out := verbOut{Verb: x.name, DryRun: v.dryRun, Actor: v.actor, Matched: len(targets), Refused: []string{}}
 	if len(targets) > 0 && !v.dryRun {
 		if err := a.confirm(v.yes, fmt.Sprintf("%s %d: %s As %s.", x.name, len(targets), x.consequence, v.actor)); err != nil {
