@@ -40,12 +40,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	for i := range c.cfg.Stores {
-		d.Sources = append(d.Sources, c.cfg.Stores[i].Name)
-	}
-	for i := range c.cfg.Sagas {
-		d.Sources = append(d.Sources, c.cfg.Sagas[i].Name)
-	}
+	d.Sources = append(c.storeNames(), c.journalNames()...)
 	if d.Source == "" {
 		d.Source = d.Sources[0]
 	}

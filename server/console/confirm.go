@@ -140,7 +140,7 @@ func (c *Console) do(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if err := cmpErr(j.check(), checkValues(j, v)); err != nil {
+	if err := cmp.Or(j.check(), checkValues(j, v)); err != nil {
 		c.askConfirmation(w, r, http.StatusBadRequest, j, v, shop, err.Error())
 		return
 	}
@@ -185,16 +185,6 @@ func checkValues(j *job, v verb) error {
 	}
 	if v.Output && !json.Valid([]byte(j.Output)) {
 		return badInput("The output must be JSON of the type that the step returns.")
-	}
-	return nil
-}
-
-// cmpErr returns the first error.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

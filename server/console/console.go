@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"path"
@@ -21,7 +22,7 @@ const pageTimeout = 10 * time.Second
 type Console struct {
 	cfg     Config
 	handler http.Handler
-	pages   *pages
+	pages   map[string]*template.Template
 }
 
 // New returns a console. It does no I/O. The error is a [*ConfigError] that names the wrong field.
@@ -64,7 +65,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /request", c.request)
 	mux.HandleFunc("GET /sagas", c.sagas)
 	mux.HandleFunc("GET /saga", c.saga)
-	mux.HandleFunc("GET /letters", c.letters)
+	mux.HandleFunc("GET /letters", c.keys)
 	mux.HandleFunc("GET /audit", c.audit)
 	mux.HandleFunc("POST /confirm", c.operatorOnly(c.form(c.confirm)))
 	mux.HandleFunc("POST /do", c.operatorOnly(c.form(c.do)))

@@ -25,7 +25,7 @@ type keyData struct {
 	Timeline  []moment
 	Audit     []auditLine
 	Failure   string
-	Verbs     []verbChoice
+	Verbs     []verb
 	NoVerb    string // why a verb that fits is not among Verbs; "": none is missing
 }
 

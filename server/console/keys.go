@@ -25,7 +25,7 @@ type keysData struct {
 	First      bool   // It is the first page.
 	Next       string // The address of the next page; "" at the end.
 	Failure    string
-	Verbs      []verbChoice // Empty: nothing can be changed.
+	Verbs      []verb       // Empty: nothing can be changed.
 	All        string       // The filter as a query, for a verb on all matches.
 	FirstQuery template.URL // The query of the first page.
 	Letters    bool         // The rows are dead letters.
@@ -43,50 +43,31 @@ func (k *keyRow) Dead() bool { return k.State == store.StateInProgress && k.Leas
 // Parented reports whether the key has a caller's record.
 func (k *keyRow) Parented() bool { return k.Parent != store.ID{} }
 
+// keys answers with a list of keys, or of the dead letters of inboxes.
 func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	f, err := parseKeyFilter(q)
-	if err != nil {
-		c.fail(w, r, http.StatusBadRequest, err.Error())
-		return
+	at, p := "/keys", page{Title: "Keys", Nav: "keys", Live: true}
+	if r.URL.Path == "/letters" || q.Get("state") == stateDeadLetter {
+		q.Set("state", stateDeadLetter)
+		at, p.Title, p.Nav = "/letters", "Dead letters", "letters"
 	}
-	if f.State == stateDeadLetter {
-		c.letters(w, r)
-		return
-	}
-	c.keyList(w, r, f, "/keys", page{Title: "Keys", Nav: "keys", Live: true})
-}
-
-// letters answers with the dead letters of inboxes.
-func (c *Console) letters(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	q.Set("state", stateDeadLetter)
-	f, err := parseKeyFilter(q)
-	if err != nil {
-		c.fail(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	c.keyList(w, r, f, "/letters", page{Title: "Dead letters", Nav: "letters", Live: true})
-}
-
-// keyList answers with a list of keys at an address.
-func (c *Console) keyList(w http.ResponseWriter, r *http.Request, f keyFilter, at string, p page) {
-	s, ok := c.store(r.URL.Query().Get("in"))
+	s, ok := c.store(q.Get("in"))
 	if !ok {
 		c.fail(w, r, http.StatusNotFound, "The console has no such store.")
 		return
 	}
-	cursor, err := parseCursor(r.URL.Query().Get("page"))
+	f, err := parseKeyFilter(q)
+	var cursor store.Cursor
+	if err == nil {
+		cursor, err = parseCursor(q.Get("page"))
+	}
 	if err != nil {
 		c.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := keysData{Source: s.Name, Filter: f, First: cursor == store.Cursor{}, Letters: f.State == stateDeadLetter}
-	for i := range c.cfg.Stores {
-		d.Sources = append(d.Sources, c.cfg.Stores[i].Name)
-	}
+	d := keysData{Source: s.Name, Sources: c.storeNames(), Filter: f, First: cursor == store.Cursor{}, Letters: f.State == stateDeadLetter}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
 	records, err := f.read(ctx, s.Reader, cursor, pageRows)
 	d.Failure = explain(err)
@@ -109,6 +90,14 @@ func (f *keyFilter) read(ctx context.Context, from store.Reader, at store.Cursor
 		return from.Browse(ctx, f.browseRequest(time.Now(), at, limit))
 	}
 	return from.List(ctx, f.listRequest(at, limit))
+}
+
+func (c *Console) storeNames() []string {
+	names := make([]string, len(c.cfg.Stores))
+	for i := range c.cfg.Stores {
+		names[i] = c.cfg.Stores[i].Name
+	}
+	return names
 }
 
 // store returns the store of that name, or the first one if the name is empty.

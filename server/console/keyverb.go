@@ -21,9 +21,6 @@ type verb struct {
 	Answer, Step, Output bool
 }
 
-// A verbChoice is a verb that a page offers.
-type verbChoice = verb
-
 // The verbs for keys.
 var (
 	verbRunAgain = verb{
@@ -69,28 +66,28 @@ func needsDecision(k *keyRow) bool {
 }
 
 // keyListVerbs are the verbs that fit the keys of a list.
-func keyListVerbs(state string) []verbChoice {
+func keyListVerbs(state string) []verb {
 	switch state {
 	case stateAttention, stateUnknown, stateQuarantined, store.StateInProgress.String():
-		return []verbChoice{verbRunAgain, verbNeverHappened, verbAbandon, verbForget}
+		return []verb{verbRunAgain, verbNeverHappened, verbAbandon, verbForget}
 	case stateDeadLetter:
-		return []verbChoice{verbForgetLetter}
+		return []verb{verbForgetLetter}
 	default:
-		return []verbChoice{verbForget}
+		return []verb{verbForget}
 	}
 }
 
 // keyVerbsFor are the verbs that fit one key. answers: the guard can store an answer that a person gives.
-func keyVerbsFor(k *keyRow, answers bool) []verbChoice {
+func keyVerbsFor(k *keyRow, answers bool) []verb {
 	switch {
 	case needsDecision(k) && answers:
-		return []verbChoice{verbRunAgain, verbNeverHappened, verbHappened, verbAbandon, verbForget}
+		return []verb{verbRunAgain, verbNeverHappened, verbHappened, verbAbandon, verbForget}
 	case needsDecision(k):
-		return []verbChoice{verbRunAgain, verbNeverHappened, verbAbandon, verbForget}
+		return []verb{verbRunAgain, verbNeverHappened, verbAbandon, verbForget}
 	case k.State == store.StateInProgress:
 		return nil // its owner lives
 	default:
-		return []verbChoice{verbForget}
+		return []verb{verbForget}
 	}
 }
 

@@ -18,19 +18,16 @@ import (
 //go:embed template/*.html
 var templateFiles embed.FS
 
-// pages are the parsed templates, by the name of the page.
-type pages struct{ byName map[string]*template.Template }
-
-// loadPages returns the parsed pages. They are the same for every console.
+// loadPages returns the parsed templates by the name of the page. They are the same for every console.
 var loadPages = sync.OnceValues(parsePages)
 
 // parsePages parses each page together with the layout and the parts that pages share.
-func parsePages() (*pages, error) {
+func parsePages() (map[string]*template.Template, error) {
 	entries, err := templateFiles.ReadDir("template")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	p := &pages{make(map[string]*template.Template)}
+	pages := make(map[string]*template.Template)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "_") {
 			continue
@@ -39,9 +36,9 @@ func parsePages() (*pages, error) {
 		if err != nil {
 			return nil, fmt.Errorf("console: %w", err)
 		}
-		p.byName[strings.TrimSuffix(e.Name(), path.Ext(e.Name()))] = t
+		pages[strings.TrimSuffix(e.Name(), path.Ext(e.Name()))] = t
 	}
-	return p, nil
+	return pages, nil
 }
 
 // A page is the data of the layout.
@@ -70,7 +67,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	p.Token = c.token(p.User, time.Now().Add(tokenLife))
 	p.Has = menu{Keys: len(c.cfg.Stores) > 0, Sagas: len(c.cfg.Sagas) > 0}
 	var b bytes.Buffer
-	if err := c.pages.byName[name].ExecuteTemplate(&b, "layout", &p); err != nil {
+	if err := c.pages[name].ExecuteTemplate(&b, "layout", &p); err != nil {
 		c.log(r, slog.LevelError, "a page could not be rendered", slog.String("template", name), slog.Any("error", err))
 		plain(w, http.StatusInternalServerError, "The page could not be rendered.")
 		return

@@ -26,7 +26,7 @@ type sagaData struct {
 	Timeline []moment
 	Audit    []auditLine
 	Failure  string
-	Verbs    []verbChoice
+	Verbs    []verb
 	NoVerb   string // why a verb that fits a step is not offered; "": none is missing
 }
 
@@ -39,7 +39,7 @@ type stepRow struct {
 	Plan    saga.StepInfo
 	Forward *journal.Entry // nil: no call ended yet
 	Undo    *journal.Entry // nil: no undo ended yet
-	Verbs   []verbChoice
+	Verbs   []verb
 }
 
 // State is the state of the step's call in one word.

@@ -26,7 +26,7 @@ type sagasData struct {
 	FirstQuery  template.URL
 	Next        string
 	Failure     string
-	Verbs       []verbChoice
+	Verbs       []verb
 	All         string
 }
 
@@ -92,10 +92,7 @@ func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := sagasData{Source: s.Name, Filter: f, First: cursor == journal.Cursor{}}
-	for i := range c.cfg.Sagas {
-		d.Sources = append(d.Sources, c.cfg.Sagas[i].Name)
-	}
+	d := sagasData{Source: s.Name, Sources: c.journalNames(), Filter: f, First: cursor == journal.Cursor{}}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
 	d.Definitions = definitionsOf(ctx, s.Reader)
 	req := f.request(time.Time{}, cursor, pageRows)
@@ -111,6 +108,14 @@ func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {
 		d.Verbs, d.All = sagaListVerbs(f.Status), with(f.values(), "in", s.Name)
 	}
 	c.render(w, r, http.StatusOK, "sagas", page{Title: "Sagas", Nav: "sagas", Live: true, Data: &d})
+}
+
+func (c *Console) journalNames() []string {
+	names := make([]string, len(c.cfg.Sagas))
+	for i := range c.cfg.Sagas {
+		names[i] = c.cfg.Sagas[i].Name
+	}
+	return names
 }
 
 // definitionsOf returns the names of the definitions that the journal knows. Without them the form has a field

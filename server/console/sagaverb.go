@@ -47,36 +47,27 @@ var (
 var sagaVerbs = byName(verbRetry, verbRetryNow, verbCancel, verbAbandonSaga, verbForceOK, verbForceUndone, verbForceRejected)
 
 // sagaListVerbs are the verbs that fit the sagas of a list. They need no step.
-func sagaListVerbs(status string) []verbChoice {
+func sagaListVerbs(status string) []verb {
 	switch status {
 	case journal.Stuck.String():
-		return []verbChoice{verbRetry, verbCancel, verbAbandonSaga}
+		return []verb{verbRetry, verbCancel, verbAbandonSaga}
 	case journal.Running.String():
-		return []verbChoice{verbRetryNow, verbCancel, verbAbandonSaga}
+		return []verb{verbRetryNow, verbCancel, verbAbandonSaga}
 	case journal.Compensating.String():
-		return []verbChoice{verbRetryNow, verbAbandonSaga}
+		return []verb{verbRetryNow, verbAbandonSaga}
 	case statusUnfinished:
-		return []verbChoice{verbRetry, verbRetryNow, verbCancel, verbAbandonSaga}
+		return []verb{verbRetry, verbRetryNow, verbCancel, verbAbandonSaga}
 	default:
 		return nil
 	}
 }
 
 // sagaVerbsFor are the verbs that fit one saga as a whole.
-func sagaVerbsFor(s *sagaRow) []verbChoice {
-	switch s.Status {
-	case journal.Stuck:
-		if s.FailedAt.IsZero() {
-			return []verbChoice{verbRetry, verbCancel, verbAbandonSaga}
-		}
-		return []verbChoice{verbRetry, verbAbandonSaga}
-	case journal.Running:
-		return []verbChoice{verbRetryNow, verbCancel, verbAbandonSaga}
-	case journal.Compensating:
-		return []verbChoice{verbRetryNow, verbAbandonSaga}
-	default:
-		return nil
+func sagaVerbsFor(s *sagaRow) []verb {
+	if s.Status == journal.Stuck && !s.FailedAt.IsZero() {
+		return []verb{verbRetry, verbAbandonSaga} // it goes back already
 	}
+	return sagaListVerbs(s.State())
 }
 
 // canForceOK reports whether a person may give the output of a step, if the definition is known.
@@ -86,11 +77,11 @@ func canForceOK(s *sagaRow, step *stepRow) bool {
 
 // stepVerbsFor are the verbs that fit a step of a stuck saga. The operator has the last word: it knows the plan. defined:
 // it knows the saga's definition, too.
-func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verbChoice {
+func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verb {
 	if s.Status != journal.Stuck {
 		return nil
 	}
-	var fit []verbChoice
+	var fit []verb
 	begun, state, back := step.Forward != nil, step.State(), !s.FailedAt.IsZero()
 	if defined && canForceOK(s, step) {
 		fit = append(fit, verbForceOK)

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 )
@@ -56,7 +57,7 @@ func NewGraph(title string, steps []Step) Graph {
 		return g
 	}
 	l := newLayout(steps)
-	l.reduceCrossings()
+	l.sortRows()
 	l.place(&g, steps)
 	return g
 }
@@ -105,13 +106,13 @@ func (b Box) write(w *writer) {
 		w.text("text", line, "class", "name", "x", num(b.X+8), "y", num(y))
 		y += 14
 	}
-	text := b.words()
+	text := cmp.Or(b.Text, b.State)
 	if b.Pivot {
 		text += " · pivot"
 	}
 	w.text("text", short(text, nameRunes+1), "class", "state", "x", num(b.X+8), "y", num(b.Y+50))
 	if b.Undo != "" {
-		w.text("text", short("undo "+b.undoWords(), nameRunes+1), "class", "undo "+class("undo-", b.Undo), "x", num(b.X+8), "y", num(b.Y+66))
+		w.text("text", short("undo "+cmp.Or(b.UndoText, b.Undo), nameRunes+1), "class", "undo "+class("undo-", b.Undo), "x", num(b.X+8), "y", num(b.Y+66))
 	}
 	w.close("g")
 	if b.Href != "" {
@@ -119,25 +120,11 @@ func (b Box) write(w *writer) {
 	}
 }
 
-func (s Step) words() string {
-	if s.Text != "" {
-		return s.Text
-	}
-	return s.State
-}
-
-func (s Step) undoWords() string {
-	if s.UndoText != "" {
-		return s.UndoText
-	}
-	return s.Undo
-}
-
 // alternative is the text of a step for people who do not see the picture.
 func (s Step) alternative() string {
-	text := s.Name + ": " + s.words()
+	text := s.Name + ": " + cmp.Or(s.Text, s.State)
 	if s.Undo != "" {
-		text += ", undo " + s.undoWords()
+		text += ", undo " + cmp.Or(s.UndoText, s.Undo)
 	}
 	if s.Pivot {
 		text += ", pivot"

@@ -149,88 +149,31 @@ func (l *layout) connect(upper, lower int) {
 	}
 }
 
-// reduceCrossings orders each row by the mean place of the neighbors (barycenter), from the top and from the bottom in
-// turn. It keeps the best order that it sees.
-func (l *layout) reduceCrossings() {
-	const tooMany = 3000 // items: nobody can follow so many lines, and the search would take seconds
-	if len(l.items) > tooMany {
-		return
-	}
-	best, fewest := l.order(), l.crossings()
-	for pass := 0; pass < 8 && fewest > 0; pass++ {
-		for i := range l.rows {
-			row, neighbors := i, func(it item) []int { return it.up }
-			if pass%2 == 1 {
-				row, neighbors = len(l.rows)-1-i, func(it item) []int { return it.down }
-			}
-			l.sortRow(row, neighbors)
-		}
-		if n := l.crossings(); n < fewest {
-			best, fewest = l.order(), n
-		}
-	}
-	l.rows = best
-}
-
-func (l *layout) order() [][]int {
-	rows := make([][]int, len(l.rows))
-	for i, row := range l.rows {
-		rows[i] = slices.Clone(row)
-	}
-	return rows
-}
-
-// places returns the place of each item in its row, from 0 to 1.
-func (l *layout) places() []float64 {
-	places := make([]float64, len(l.items))
+// sortRows orders each row, from the top, by the mean place of what leads to its items (barycenter): few edges then cross.
+func (l *layout) sortRows() {
+	places := make([]float64, len(l.items)) // in the row, from 0 to 1
 	for _, row := range l.rows {
-		for i, it := range row {
-			places[it] = (float64(i) + 0.5) / float64(len(row))
+		setPlaces(places, row)
+		mean := func(i int) float64 {
+			above := l.items[i].up
+			if len(above) == 0 {
+				return places[i]
+			}
+			sum := 0.0
+			for _, n := range above {
+				sum += places[n]
+			}
+			return sum / float64(len(above))
 		}
+		slices.SortStableFunc(row, func(x, y int) int { return cmp.Compare(mean(x), mean(y)) })
+		setPlaces(places, row)
 	}
-	return places
 }
 
-func (l *layout) sortRow(row int, neighbors func(item) []int) {
-	places := l.places()
-	mean := func(i int) float64 {
-		near := neighbors(l.items[i])
-		if len(near) == 0 {
-			return places[i]
-		}
-		sum := 0.0
-		for _, n := range near {
-			sum += places[n]
-		}
-		return sum / float64(len(near))
+func setPlaces(places []float64, row []int) {
+	for i, it := range row {
+		places[it] = (float64(i) + 0.5) / float64(len(row))
 	}
-	slices.SortStableFunc(l.rows[row], func(x, y int) int { return cmp.Compare(mean(x), mean(y)) })
-}
-
-// crossings counts the pairs of edges that cross. It stops to count at a number that is too high to matter.
-func (l *layout) crossings() int {
-	const enough = 100_000
-	places, count := l.places(), 0
-	for _, row := range l.rows {
-		var ends []float64 // of the edges so far, by their upper end from the left
-		for _, it := range row {
-			down := slices.Clone(l.items[it].down)
-			slices.SortFunc(down, func(x, y int) int { return cmp.Compare(places[x], places[y]) })
-			before := len(ends)
-			for _, d := range down {
-				for _, other := range ends[:before] {
-					if other > places[d] {
-						count++
-					}
-				}
-				ends = append(ends, places[d])
-			}
-			if count > enough {
-				return count
-			}
-		}
-	}
-	return count
 }
 
 // place sets the boxes and edges of the graph. Each row is centered.

@@ -104,7 +104,7 @@ func (b *builder) node(s *source, f found) *Node {
 func ofRecord(r store.Record) *Node {
 	n := &Node{
 		Kind: KindKey, ID: r.ID, Operation: r.Route, State: r.State.String(), Status: r.Answer.Status,
-		Executions: r.Fence, RecoveryAttempts: r.RecoveryAttempts, MaybeRan: r.MaybeRan, Start: r.CreatedAt,
+		Executions: r.Fence, RecoveryAttempts: r.RecoveryAttempts, Start: r.CreatedAt,
 	}
 	if r.Effect != 0 {
 		n.Effect = r.Effect.String()
@@ -133,13 +133,8 @@ func ofSaga(r *journal.Record) *Node {
 	case r.Status.Active():
 		n.End, n.Ending = r.Now, EndRunning
 	}
-	for _, e := range r.Entries {
-		n.Entries = append(n.Entries, Entry{
-			Step: e.Step, Undo: e.Undo, Outcome: e.Outcome.String(), Pending: e.Pending, Attempts: e.Attempts,
-			Status: e.Status, Forced: e.Forced, At: e.At,
-		})
-	}
-	slices.SortStableFunc(n.Entries, func(x, y Entry) int { return x.At.Compare(y.At) })
+	n.Entries = slices.Clone(r.Entries)
+	slices.SortStableFunc(n.Entries, func(x, y journal.Entry) int { return x.At.Compare(y.At) })
 	return n
 }
 

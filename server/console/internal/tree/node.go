@@ -3,6 +3,7 @@ package tree
 import (
 	"time"
 
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -43,7 +44,6 @@ type Node struct {
 
 	Executions       int64 // the fence
 	RecoveryAttempts int
-	MaybeRan         bool
 
 	Start  time.Time // by the clock of the source; zero: not known
 	End    time.Time
@@ -54,25 +54,13 @@ type Node struct {
 	Step string
 	Undo bool
 	// Entries are the calls of a saga, by time.
-	Entries []Entry
+	Entries []journal.Entry
 
 	Asked bool  // it is the ID that the tree was built for
 	Again bool  // it is shown further up, and its children are there: the parents form a cycle
 	Err   error // of KindFailed
 
 	Children []*Node // by Start, then by Source and ID
-}
-
-// An Entry is one call of a saga: of a step, or of its undo.
-type Entry struct {
-	Step     string
-	Undo     bool
-	Outcome  string // as retry.Outcome
-	Pending  bool   // the call is tried again
-	Attempts int
-	Status   int // of the last answer that refused the call; 0: none
-	Forced   string
-	At       time.Time
 }
 
 // A Tree is one request.
@@ -86,16 +74,4 @@ type Tree struct {
 	CutDepth, CutNodes, CutTime bool
 	// Cycle says that the parents form a cycle. Its nodes are shown once.
 	Cycle bool
-}
-
-// Walk calls f for each node from the top, with its depth, which is 0 for a root. It stops if f returns false.
-func (t *Tree) Walk(f func(n *Node, depth int) bool) { walk(t.Roots, 0, f) }
-
-func walk(nodes []*Node, depth int, f func(*Node, int) bool) bool {
-	for _, n := range nodes {
-		if !f(n, depth) || !walk(n.Children, depth+1, f) {
-			return false
-		}
-	}
-	return true
 }
