@@ -14,9 +14,7 @@ import (
 var mini = effort{
 	rounds: 1, slices: 1, slice: 60 * time.Millisecond,
 	connections: []int{4}, loops: 2_000,
-	replayKeys: 2_000, waiters: 20,
-	sweepRows: 3_000, sweepPairs: 1, sweepLength: 300 * time.Millisecond, sweepRate: 100,
-	partitionRows: 2_000, contestedKeys: 200, contestants: 16, bigRows: 5_000,
+	replayKeys: 2_000, bigRows: 5_000,
 }
 
 // The test binary is the program that plays the roles.

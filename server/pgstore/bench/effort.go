@@ -15,33 +15,21 @@ type effort struct {
 	connections []int // The numbers that pgbench is tried with, for its best.
 	loops       int   // For the figures that are counted and not timed by slices.
 
-	replayKeys    int // completed ones in the table
-	waiters       int
-	sweepRows     int
-	sweepPairs    int           // of rounds, one without and one with a sweep
-	sweepLength   time.Duration // of each of two rounds without, before it and after
-	sweepRate     int           // foreground operations a second
-	partitionRows int
-	contestedKeys int
-	contestants   int // callers in each of the two processes
-	bigRows       int
+	replayKeys int // completed ones in the table
+	bigRows    int
 }
 
 var (
 	full = effort{
 		rounds: 3, slices: 5, slice: time.Second, log: 4096,
 		connections: []int{8, 16, 32, 64, 128, 256}, loops: 200_000,
-		replayKeys: 500_000, waiters: 300,
-		sweepRows: 1_000_000, sweepPairs: 5, sweepLength: 15 * time.Second, sweepRate: 500,
-		partitionRows: 1_000_000, contestedKeys: 20_000, contestants: 128, bigRows: 20_000_000,
+		replayKeys: 500_000, bigRows: 20_000_000,
 	}
 	// brief shows that everything works; its figures mean little.
 	brief = effort{
 		rounds: 1, slices: 2, slice: 300 * time.Millisecond, limit: 3 * time.Minute,
 		connections: []int{32}, loops: 20_000,
-		replayKeys: 50_000, waiters: 100,
-		sweepRows: 50_000, sweepPairs: 1, sweepLength: 2 * time.Second, sweepRate: 500,
-		partitionRows: 50_000, contestedKeys: 2_000, contestants: 128, bigRows: 500_000,
+		replayKeys: 50_000, bigRows: 500_000,
 	}
 )
 

@@ -17,12 +17,11 @@ import (
 // which of the roles they play.
 const roleVariable = "FANONCE_BENCH_ROLE"
 
-// A role is a process's part. It reads its orders from in as JSON. In one line it says "ready" and
-// anything else that the other process must know. It waits for a line or the end of in, and writes
-// its result as JSON.
+// A role is a process's part. It reads its orders from in as JSON. In one line it says what the other process must
+// know, and waits for the end of in.
 type role func(ctx context.Context, orders json.RawMessage, in *bufio.Reader, out io.Writer) error
 
-var roles = map[string]role{"contestant": playContestant, "callee": playCallee}
+var roles = map[string]role{"callee": playCallee}
 
 // play runs a process from start to end if it has a role.
 func play(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -55,11 +54,6 @@ func hire(name string, orders any) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hireFrom(program, name, orders)
-}
-
-// hireFrom is hire with another build of this program.
-func hireFrom(program, name string, orders any) (*actor, error) {
 	a := &actor{}
 	cmd := exec.Command(program) //nolint:noctx // it ends when its input does
 	cmd.Env = append(os.Environ(), roleVariable+"="+name)
@@ -87,14 +81,6 @@ func hireFrom(program, name string, orders any) (*actor, error) {
 	}
 	a.ready = strings.TrimSpace(a.ready)
 	return a, nil
-}
-
-// act lets the process go on, and reads its result.
-func (a *actor) act(result any) error {
-	if _, err := io.WriteString(a.in, "\n"); err != nil {
-		return err
-	}
-	return json.NewDecoder(a.out).Decode(result)
 }
 
 // dismiss ends the process, and returns what went wrong in it.

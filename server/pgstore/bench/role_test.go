@@ -12,8 +12,8 @@ import (
 func TestPlay_refuses(t *testing.T) {
 	tests := []struct{ name, role, orders, want string }{
 		{"nobody's role", "director", "{}\n", "no role \"director\""},
-		{"no orders", "contestant", "", "EOF"},
-		{"orders that are none", "contestant", "x\n", "invalid character"},
+		{"no orders", "callee", "", "EOF"},
+		{"orders that are none", "callee", "x\n", "invalid character"},
 		{"a database that is none", "callee", `{"URL":"postgres://127.0.0.1:1/x?sslmode=maybe"}` + "\n", "sslmode"},
 	}
 	for _, tt := range tests {

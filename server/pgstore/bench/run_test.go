@@ -49,15 +49,15 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	profiles := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, benchkit.ExitOK, run(t.Context(), []string{"-short", "-json", "-run", "^cache$", "-profiles", profiles}, &stdout, &stderr), stderr.String())
+	require.Equal(t, benchkit.ExitOK, run(t.Context(), []string{"-short", "-json", "-run", "^replay$", "-profiles", profiles}, &stdout, &stderr), stderr.String())
 	var r report
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r))
 	require.False(t, r.Judged)
 	require.NotEmpty(t, r.Machine.Postgres)
 	require.Len(t, r.Sections, 1)
-	require.Equal(t, "cache", r.Sections[0].Figures[0].Name)
+	require.Equal(t, "replay, 1 caller", r.Sections[0].Figures[0].Name)
 	require.Positive(t, r.Sections[0].Figures[0].Measures[0].Value)
-	require.FileExists(t, filepath.Join(profiles, "cache.pprof"))
+	require.FileExists(t, filepath.Join(profiles, "replay.pprof"))
 }
 
 func TestRun_interrupted(t *testing.T) {
@@ -75,14 +75,14 @@ func TestMeasureAll_tooLong(t *testing.T) {
 	for _, tt := range []struct {
 		bench string
 		limit time.Duration
-	}{{"cache", time.Nanosecond}, {"combined64", 3 * time.Second}, {"contested", 5 * time.Second}} {
+	}{{"replay", time.Nanosecond}, {"combined64", 3 * time.Second}} {
 		t.Run(fmt.Sprint(tt.bench, " ", tt.limit), func(t *testing.T) {
 			t.Parallel()
 			opts, err := parseOptions([]string{"-short", "-run", "^" + tt.bench + "$"}, io.Discard)
 			require.NoError(t, err)
 			amount := opts.effort()
 			require.Equal(t, 3*time.Minute, amount.limit)
-			amount.limit, amount.slices, amount.contestedKeys = tt.limit, 1000, 10_000_000
+			amount.limit, amount.slices = tt.limit, 1000
 			start := time.Now()
 			r, err := measureAll(t.Context(), opts, amount, io.Discard)
 			require.ErrorIs(t, err, errTooLong)
