@@ -25,42 +25,49 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.repeats = 0
 	}
 	resp, err := e.sendHop(req)
-	if err != nil {
-		e.answer, e.failed = nil, err
-		return nil, err
-	}
-	return resp, nil
+	e.failed = err
+	return resp, err
 }
 
 // sendHop sends one request of the attempt, which is its first or where a redirect led, and
 // reads its answer. Nothing that it makes for the request serves another one, since a
 // transport may still hold a request when the next one is sent.
 func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	e.answer, e.failed, e.seen = nil, nil, new(evidence)
+	e.answer, e.seen = nil, new(evidence)
 	ctx, cancel := e.limitAttempt(e.seen.trace(e.attempting))
 	defer cancel()
 	out, err := e.outgoing(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := e.client.cfg.Transport.RoundTrip(out)
+	resp, err := e.roundTrip(out)
 	e.repeats += e.seen.deliveries(resp) - 1
-	switch {
-	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
-		_ = resp.Body.Close()
-		return nil, e.blame(ctx, err)
-	case err != nil:
-		return nil, e.blame(ctx, err)
-	case resp == nil:
-		return nil, errNoResponse
-	}
 	a := new(answer)
-	if err := a.read(resp, e.client.cfg.MaxResponseBytes, e.standard); err != nil {
+	if err == nil {
+		err = a.read(resp, e.client.cfg.MaxResponseBytes, e.whole)
+	}
+	if err != nil {
 		return nil, e.blame(ctx, err)
 	}
 	a.replayed, a.honoured = e.frozen.carrier.replayed(a.header)
 	e.answer, e.last = a, a
 	resp.Body = http.NoBody
+	return resp, nil
+}
+
+// roundTrip sends out, and returns either an answer or an error, also for a transport that
+// breaks the contract of http.RoundTripper.
+func (r *run) roundTrip(out *http.Request) (*http.Response, error) {
+	resp, err := r.client.cfg.Transport.RoundTrip(out)
+	switch {
+	case err != nil && resp != nil && resp.Body != nil:
+		_ = resp.Body.Close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, errNoResponse
+	}
 	return resp, nil
 }
 

@@ -114,7 +114,7 @@ func TestClient_allocations(t *testing.T) {
 		want float64
 	}{
 		{"Send", benchSend(t), 44},
-		{"Do", benchDo(t), 57},
+		{"Do", benchDo(t), 58},
 		{"RoundTripper, without a key", benchPass(t), 22},
 	} {
 		if got := testing.AllocsPerRun(100, tt.do); got > tt.want {

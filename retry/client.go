@@ -98,9 +98,6 @@ func (c *Client) Close() {
 	}
 }
 
-// Timeout returns [Config.Timeout]: the longest that one call takes.
-func (c *Client) Timeout() time.Duration { return c.made().cfg.Timeout }
-
 // Refuse ends a call as NotSent because of err, before anything of it was sent. It is for
 // code that checks more than a [Client] does before it makes a call. Observers hear of the
 // call as of any other. Refuse returns the call's error.
@@ -155,6 +152,10 @@ type Call struct {
 	url   *url.URL     // replaces URL; nil: URL
 	host  string       // replaces the host of the URL; empty: that host
 	close bool         // asks for the end of the connection after the answer
+}
+
+func (c *Call) task() Task {
+	return Task{Service: c.Service, Operation: c.Operation, Key: c.Key, Resumed: c.Resumed, Expires: c.Expires}
 }
 
 // An Answer is a complete answer that is not 2xx.

@@ -16,9 +16,9 @@ import (
 // hooks share with the transport below it.
 type exchange struct {
 	run
-	frozen   frozen
-	follow   bool // redirects
-	standard bool // net/http's response is wanted, whatever its status
+	frozen frozen
+	follow bool // redirects
+	whole  bool // the caller gets the answer, whatever its status
 
 	repeats int       // deliveries that net/http added to the attempt
 	seen    *evidence // of the last request of the attempt; nil: none was sent yet
@@ -31,9 +31,9 @@ type exchange struct {
 
 // exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
-	e := &exchange{follow: follow, standard: call.owned}
+	e := &exchange{follow: follow, whole: call.owned}
 	c.made().carrier.expire(call)
-	e.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
+	e.task = call.task()
 	e.safe = !call.Key.IsZero() || isIdempotent(call.Method)
 	e.resume(ctx, isSafe(call.Method))
 	e.note(ctx, call)

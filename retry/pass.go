@@ -89,15 +89,9 @@ func (p *passage) send() (*http.Response, error) {
 		return nil, err
 	}
 	p.out = out
-	resp, err := p.client.cfg.Transport.RoundTrip(out)
-	switch {
-	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
-		_ = resp.Body.Close()
+	resp, err := p.roundTrip(out)
+	if err != nil {
 		return nil, err
-	case err != nil:
-		return nil, err
-	case resp == nil:
-		return nil, errNoResponse
 	}
 	p.answer = &answer{status: resp.StatusCode, header: resp.Header, code: codeOf(resp.Header)}
 	p.last = p.answer

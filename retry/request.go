@@ -31,14 +31,14 @@ import (
 // [*Error]. If another answer is longer, its body ends with an [*Error] that wraps
 // [ErrResponseTooLarge]. [Client.Send] says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	e, err := c.standard(req, true)
+	e, err := c.exchangeRequest(req, nil, true)
 	if err != nil {
 		return nil, err
 	}
 	if e.err != nil && (e.answer == nil || e.answer.tooLong() || e.err.Retryable) {
 		return nil, e.err
 	}
-	return e.answer.standard(req, e.err), nil
+	return e.answer.toResponse(req, e.err), nil
 }
 
 // RoundTripper returns the client as the transport of an http.Client, which then
@@ -78,14 +78,11 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req != nil && !t.client.made().carrier.present(req.Header) {
 		return t.client.pass(req)
 	}
-	e, err := t.client.standard(req, false)
-	if err != nil {
-		return nil, err
+	resp, failed := t.client.Exchange(req, nil)
+	if resp == nil {
+		return nil, failed
 	}
-	if e.answer == nil {
-		return nil, e.err
-	}
-	return e.answer.standard(req, e.err), nil
+	return resp, nil
 }
 
 func (t roundTripper) CloseIdleConnections() {
@@ -94,25 +91,26 @@ func (t roundTripper) CloseIdleConnections() {
 	}
 }
 
-// standard makes the call that req is. Its error is an *Error.
-func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
+// exchangeRequest makes the call that req is, as name leaves it; a nil name changes nothing.
+// The error says why nothing was sent. If the ctx of req ended while its body was read, the
+// call can end better later.
+func (c *Client) exchangeRequest(req *http.Request, name func(*Call) error, follow bool) (*exchange, *Error) {
 	if req == nil {
 		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
 	}
 	call, err := c.made().callOf(req)
+	if err == nil && name != nil {
+		err = name(&call)
+	}
+	if err == nil {
+		err = call.checkOrigin(req)
+	}
 	if err != nil {
-		return nil, c.refuse(req, &call, err)
+		failed := c.Refuse(req.Context(), call.task(), err)
+		failed.Retryable = req.Context().Err() != nil && !errors.Is(err, ErrInvalid)
+		return nil, failed
 	}
 	return c.exchange(req.Context(), &call, follow), nil
-}
-
-// refuse ends the call that req is before anything was sent. If the ctx of req ended while
-// its body was read, the call can end better later.
-func (c *Client) refuse(req *http.Request, call *Call, err error) *Error {
-	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-	failed := c.Refuse(req.Context(), task, err)
-	failed.Retryable = req.Context().Err() != nil && !errors.Is(err, ErrInvalid)
-	return failed
 }
 
 // callOf reads req as a Call, and closes its body.
@@ -149,7 +147,7 @@ func (c *Call) takeHeader(req *http.Request, carrier *carrier) (err error) {
 	if c.FirstSent, _, err = wire.ParseFirstSent(own.firstSent); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return c.checkOrigin(req)
+	return nil
 }
 
 // checkOrigin keeps a key from following a redirect, as an http.Client does that the
@@ -164,9 +162,9 @@ func (c *Call) checkOrigin(req *http.Request) error {
 	return nil
 }
 
-// standard returns the answer as net/http's response to req. If the answer was cut off, its
+// toResponse returns the answer as net/http's response to req. If the answer was cut off, its
 // body ends with failed, the error of the call.
-func (a *answer) standard(req *http.Request, failed *Error) *http.Response {
+func (a *answer) toResponse(req *http.Request, failed *Error) *http.Response {
 	resp := *a.raw
 	resp.Request = req
 	if a.cut {
@@ -211,24 +209,14 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 // an error: a nil *Error in one is not nil. Exchange follows no redirects. It closes the body of
 // req, and blocks as Do does.
 func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Response, *Error) {
-	if req == nil {
-		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
-	}
-	call, err := c.made().callOf(req)
-	if err == nil && name != nil {
-		err = name(&call)
-	}
-	if err == nil {
-		err = call.checkOrigin(req)
-	}
-	if err != nil {
-		return nil, c.refuse(req, &call, err)
-	}
-	e := c.exchange(req.Context(), &call, false)
-	if e.answer == nil {
+	e, err := c.exchangeRequest(req, name, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.answer == nil:
 		return nil, e.err
 	}
-	return e.answer.standard(req, e.err), e.err
+	return e.answer.toResponse(req, e.err), e.err
 }
 
 // ownLines are the lines of a request's header that the client reads, in whatever spellings

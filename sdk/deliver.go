@@ -13,7 +13,9 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	call := o.call
 	d, err := o.begin(ctx, &call)
 	if err != nil {
-		return nil, o.service.client.Refuse(ctx, task(&call), err)
+		return nil, o.service.client.Refuse(ctx, retry.Task{
+			Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed,
+		}, err)
 	}
 	defer d.close()
 	resp, err := o.service.client.Send(ctx, call)
@@ -89,10 +91,6 @@ func isSafe(method string) bool {
 		return true
 	}
 	return false
-}
-
-func task(call *retry.Call) retry.Task {
-	return retry.Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
 }
 
 // withinRetention lets no attempt begin when the callee may have forgotten the first one.
