@@ -14,7 +14,7 @@ import (
 var mini = effort{
 	rounds: 1, slices: 1, slice: 60 * time.Millisecond,
 	connections: []int{4}, loops: 2_000,
-	replayKeys: 2_000, bigRows: 5_000,
+	replayKeys: 2_000, waiters: 20, bigRows: 5_000,
 }
 
 // The test binary is the program that plays the roles.

@@ -16,6 +16,7 @@ type effort struct {
 	loops       int   // For the figures that are counted and not timed by slices.
 
 	replayKeys int // completed ones in the table
+	waiters    int
 	bigRows    int
 }
 
@@ -23,13 +24,13 @@ var (
 	full = effort{
 		rounds: 3, slices: 5, slice: time.Second, log: 4096,
 		connections: []int{8, 16, 32, 64, 128, 256}, loops: 200_000,
-		replayKeys: 500_000, bigRows: 20_000_000,
+		replayKeys: 500_000, waiters: 300, bigRows: 20_000_000,
 	}
 	// brief shows that everything works; its figures mean little.
 	brief = effort{
 		rounds: 1, slices: 2, slice: 300 * time.Millisecond, limit: 3 * time.Minute,
 		connections: []int{32}, loops: 20_000,
-		replayKeys: 50_000, bigRows: 500_000,
+		replayKeys: 50_000, waiters: 100, bigRows: 500_000,
 	}
 )
 

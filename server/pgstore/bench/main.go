@@ -48,7 +48,7 @@ type bench struct {
 }
 
 var benches = []bench{
-	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, wal, sizes, rows, ledger,
+	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, waiting, wal, sizes, rows, ledger,
 }
 
 // options are the flags, parsed and checked.
