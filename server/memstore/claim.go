@@ -10,7 +10,7 @@ import (
 // Claim implements [store.Store]. It waits only for a transaction that is about to make the absent key a tombstone,
 // for at most [store.MaxLockWait]. A duplicate gets the present record.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -43,7 +43,7 @@ func isRepeated(r store.Record, req store.ClaimRequest) bool {
 
 // TakeOver implements [store.Store]. It waits as Claim does.
 func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	if err := s.acquireUndecided(ctx, req.ID); err != nil {
@@ -68,7 +68,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 
 // Quarantine implements [store.Store]. It waits as Claim does.
 func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
-	if err := checkQuarantine(req.To); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	if err := s.acquireUndecided(ctx, req.ID); err != nil {

@@ -1,10 +1,8 @@
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,10 +20,7 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 
 // list is List with the answers.
 func (s *Store) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if req.Limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(store.CheckLimit(req.Limit), ctx.Err()); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -33,42 +28,18 @@ func (s *Store) list(ctx context.Context, req store.ListRequest) ([]store.Record
 	now := s.clock()
 	var found []store.Record
 	for _, r := range s.records {
-		if isListed(r, req, s.dead[r.ID], now) {
+		r.Now = now
+		if req.Matches(&r, s.dead[r.ID]) {
 			found = append(found, show(r, now))
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Record) int { return compare(cursorOf(a), cursorOf(b)) })
+	slices.SortFunc(found, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
 	return found[:min(len(found), req.Limit)], nil
-}
-
-func isListed(r store.Record, req store.ListRequest, deadLetter bool, now time.Time) bool {
-	states, children := req.States, req.Parent != store.ID{}
-	switch {
-	case req.DeadLetters && !deadLetter:
-		return false
-	case req.DeadLetters:
-		states = []store.State{store.StateCompleted}
-	case len(states) == 0 && !children:
-		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
-	}
-	long := children || req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
-	return (len(states) == 0 || slices.Contains(states, r.State)) &&
-		(!children || r.Parent == req.Parent) &&
-		(req.Effect == 0 || req.Effect == r.Effect) &&
-		(req.Route == "" || req.Route == r.Route) &&
-		(r.State != store.StateInProgress || isDead(r, now) || long) &&
-		compare(cursorOf(r), req.After) > 0
-}
-
-func cursorOf(r store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
-
-func compare(a, b store.Cursor) int {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // Resolve implements [store.OperatorStore].
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
-	if err := checkResolve(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	return s.operate(ctx, req.ID, func(r store.Record, now time.Time) (store.Record, bool) {
@@ -97,7 +68,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 
 // Defer implements [store.OperatorStore].
 func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
-	if err := checkLease(d); err != nil {
+	if err := store.CheckLease(d); err != nil {
 		return false, err
 	}
 	_, won, err := s.operate(ctx, id, func(r store.Record, now time.Time) (store.Record, bool) {

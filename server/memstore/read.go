@@ -1,8 +1,8 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -34,10 +34,7 @@ func (s *Store) find(id store.ID) (store.Record, bool) {
 // Sweep implements [store.Store]. It skips records that a transaction holds. It
 // returns an error wrapping [ErrArgument] if limit is not positive.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
-	if limit <= 0 {
-		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(store.CheckLimit(limit), ctx.Err()); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()

@@ -56,7 +56,7 @@ func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Re
 
 func isBrowsed(r store.Record, req store.BrowseRequest, from, to time.Time) bool {
 	return !r.CreatedAt.Before(from) && (to.IsZero() || r.CreatedAt.Before(to)) &&
-		(req.Before.CreatedAt.IsZero() || compare(cursorOf(r), req.Before) < 0) &&
+		(req.Before.CreatedAt.IsZero() || r.Cursor().Compare(req.Before) < 0) &&
 		(len(req.States) == 0 || slices.Contains(req.States, r.State)) &&
 		(req.Effect == 0 || req.Effect == r.Effect) &&
 		(req.Route == "" || req.Route == r.Route)
@@ -68,7 +68,7 @@ func (s *Store) youngestFirst() []store.Record {
 	for _, r := range s.records {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b store.Record) int { return compare(cursorOf(b), cursorOf(a)) })
+	slices.SortFunc(all, func(a, b store.Record) int { return b.Cursor().Compare(a.Cursor()) })
 	return all
 }
 

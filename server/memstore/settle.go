@@ -10,7 +10,7 @@ import (
 // Renew implements [store.Store]. It does not wait: it skips a record that a
 // transaction holds, and returns [ErrLocked].
 func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
-	if err := checkLease(lease); err != nil {
+	if err := store.CheckLease(lease); err != nil {
 		return store.Renewal{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -37,7 +37,7 @@ func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Dura
 
 // Settle implements [store.Store].
 func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
-	if err := checkSettlement(end); err != nil {
+	if err := end.Check(); err != nil {
 		return err
 	}
 	if err := s.acquire(ctx, nil, o.ID); err != nil {
@@ -78,7 +78,7 @@ func settle(r store.Record, o store.Owner, end store.Settlement, now time.Time) 
 
 // Cancel implements [store.Store].
 func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	if err := checkCancel(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	if err := s.acquire(ctx, nil, req.ID); err != nil {

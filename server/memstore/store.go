@@ -13,8 +13,8 @@ import (
 const DefaultLockTimeout = 5 * time.Second
 
 var (
-	// ErrArgument means that a request is invalid. Nothing changed.
-	ErrArgument = fmt.Errorf("memstore: %w", store.ErrArgument)
+	// ErrArgument is [store.ErrArgument]: a request is invalid. Nothing changed.
+	ErrArgument = store.ErrArgument
 	// ErrLocked means that another transaction cancelled the key, or tried to, and did
 	// not end within [Config].LockTimeout. Nothing changed.
 	ErrLocked = errors.New("memstore: record locked by an open transaction")

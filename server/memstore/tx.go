@@ -44,7 +44,7 @@ func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 // Cancel locks the record even if it changes nothing: its caller's conclusion
 // from the record must hold until the transaction ends.
 func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	if err := checkCancel(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	s := t.store
@@ -68,7 +68,7 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 // visible together, because they happen under the store's lock.
 func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	defer t.rollback() // after a commit it does nothing
-	if err := checkSettlement(end); err != nil {
+	if err := end.Check(); err != nil {
 		return err
 	}
 	if err := t.acquire(ctx, o.ID); err != nil {

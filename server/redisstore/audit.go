@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ const auditPage = 1000
 // auditLog returns at most limit entries, the youngest first. The log of a key is in its bucket; the log of all keys, for
 // the zero ID, asks every bucket.
 func (s *Store) auditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
-	if err := first(checkLimit(limit), ctx.Err()); err != nil {
+	if err := cmp.Or(store.CheckLimit(limit), ctx.Err()); err != nil {
 		return nil, err
 	}
 	if (id != store.ID{}) {
@@ -95,7 +96,10 @@ func auditEntries(lines []redis.XMessage) ([]store.AuditEntry, error) {
 // it deleted, also with an error. Nothing else deletes them. It returns an error wrapping [ErrArgument] if age is not
 // positive.
 func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
-	if err := first(checkTime("age", age, 1), ctx.Err()); err != nil {
+	if age <= 0 || age > store.MaxRetention {
+		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
+	}
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	now, err := s.client.Time(ctx).Result()

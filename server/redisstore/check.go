@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (n node) check(ctx context.Context) error {
 		return fmt.Errorf("%w: %s: set Unverified if you know that they are safe: %w", ErrUnreadableSetting, n.address, err)
 	}
 	connected := infoField(replication, "connected_slaves")
-	return first(n.checkEviction(settings), n.checkDisk(settings), n.checkReplicas(settings, connected))
+	return cmp.Or(n.checkEviction(settings), n.checkDisk(settings), n.checkReplicas(settings, connected))
 }
 
 // atLeast reports whether version is major.minor or later. Valkey tells the version of the Redis that it can stand in

@@ -13,7 +13,7 @@ const margin = int64(time.Hour / time.Millisecond)
 
 // Claim implements [store.Store]. It ignores Asynchronous: no route that it is for works with this store.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	b := s.bucketOf(req.ID)
@@ -92,7 +92,7 @@ func (s *Store) moveOn(ctx context.Context, script *script, id store.ID, args ..
 
 // TakeOver implements [store.Store].
 func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	route, memo := routeAndMemo(req)
@@ -102,8 +102,8 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 
 // Quarantine implements [store.Store].
 func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
-	if req.To != store.StateUnknown && req.To != store.StateQuarantined {
-		return store.Record{}, false, badState("quarantine", req.To)
+	if err := req.Check(); err != nil {
+		return store.Record{}, false, err
 	}
 	return s.moveOn(ctx, quarantineScript, req.ID, req.From, int(req.To), req.Route)
 }

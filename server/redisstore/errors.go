@@ -19,8 +19,8 @@ var (
 	ErrSetting = errors.New("redisstore: unsafe setting")
 	// ErrUnreadableSetting means that the server does not show its settings: see [Config].Unverified.
 	ErrUnreadableSetting = errors.New("redisstore: the server does not show its settings")
-	// ErrArgument means that a request is invalid. Nothing changed.
-	ErrArgument = fmt.Errorf("redisstore: %w", store.ErrArgument)
+	// ErrArgument is [store.ErrArgument]: a request is invalid. Nothing changed.
+	ErrArgument = store.ErrArgument
 	// ErrClosed means that [Store.Close] was called.
 	ErrClosed = errors.New("redisstore: store is closed")
 	// ErrQueueFull means that [Config].MaxQueued calls wait for the server already. Nothing changed.

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -14,7 +13,7 @@ import (
 // released or cancelled keys reads these keys in the order of their index. A list of completed keys, or of the
 // children of a record in any state, reads all records.
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := first(checkLimit(req.Limit), ctx.Err()); err != nil {
+	if err := cmp.Or(store.CheckLimit(req.Limit), ctx.Err()); err != nil {
 		return nil, err
 	}
 	states := req.States
@@ -51,32 +50,6 @@ func indexes(states []store.State) []func(*bucket) string {
 		add(func(b *bucket) string { return b.cancelled }, store.StateCancelled)
 	}
 	return found
-}
-
-// isListed reports whether the record is on the list.
-func isListed(r *store.Record, req store.ListRequest, letter bool) bool {
-	states, children := req.States, req.Parent != store.ID{}
-	switch {
-	case req.DeadLetters && !letter:
-		return false
-	case req.DeadLetters:
-		states = []store.State{store.StateCompleted}
-	case len(states) == 0 && !children:
-		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
-	}
-	long := children || req.Running > 0 && !r.Now.Before(r.CreatedAt.Add(req.Running))
-	return (len(states) == 0 || slices.Contains(states, r.State)) &&
-		(!children || r.Parent == req.Parent) &&
-		(req.Effect == 0 || req.Effect == r.Effect) &&
-		(req.Route == "" || req.Route == r.Route) &&
-		(r.State != store.StateInProgress || r.LeaseLeft() <= 0 || long) &&
-		compare(cursor(r), req.After) > 0
-}
-
-func cursor(r *store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
-
-func compare(a, b store.Cursor) int {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // listHead is how many bytes of a record a list reads at first: route and memo are mostly within them.
@@ -119,7 +92,7 @@ func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID
 			return nil, err
 		}
 		r.Answer = store.Answer{}
-		if isListed(&r, req, raw[atLetter] == 1) {
+		if req.Matches(&r, raw[atLetter] == 1) {
 			found = append(found, r)
 		}
 	}
@@ -145,7 +118,7 @@ func (s *Store) listAll(ctx context.Context, req store.ListRequest, of []func(*b
 				}
 			}
 		}
-		slices.SortFunc(found, func(a, b store.Record) int { return compare(cursor(&a), cursor(&b)) })
+		slices.SortFunc(found, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
 		found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
 		found = found[:min(len(found), req.Limit)]
 	}

@@ -29,7 +29,7 @@ type source struct {
 type sources []*source
 
 func (h sources) Len() int           { return len(h) }
-func (h sources) Less(i, j int) bool { return compare(h[i].ahead[0], h[j].ahead[0]) < 0 }
+func (h sources) Less(i, j int) bool { return h[i].ahead[0].Compare(h[j].ahead[0]) < 0 }
 func (h sources) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *sources) Push(x any)        { *h = append(*h, x.(*source)) }
 func (h *sources) Pop() any {
@@ -62,7 +62,7 @@ func (s *Store) listInOrder(ctx context.Context, req store.ListRequest, of []fun
 		}
 	}
 	slices.SortStableFunc(found, func(a, b store.Record) int {
-		return cmp.Or(compare(cursor(&a), cursor(&b)), cmp.Compare(a.Fence, b.Fence))
+		return cmp.Or(a.Cursor().Compare(b.Cursor()), cmp.Compare(a.Fence, b.Fence))
 	})
 	found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
 	return found[:min(len(found), req.Limit)], nil
@@ -128,7 +128,7 @@ func (src *source) take(page []redis.Z) error {
 			return err
 		}
 		at := store.Cursor{CreatedAt: timeOf(z.Score), ID: ids[0]}
-		if compare(at, src.last) > 0 {
+		if at.Compare(src.last) > 0 {
 			src.ahead = append(src.ahead, at)
 			src.last = at
 		}

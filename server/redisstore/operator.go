@@ -2,19 +2,14 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
 )
 
-func badState(verb string, to store.State) error {
-	return fmt.Errorf("%w: cannot %s to State %d", ErrArgument, verb, to)
-}
-
 // Resolve implements [store.OperatorStore].
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
-	if err := checkResolve(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	return s.moveOn(ctx, resolveScript, req.ID, req.From, int(req.To), req.Token[:],
@@ -29,7 +24,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 
 // Defer implements [store.OperatorStore].
 func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
-	if err := checkTime("time", d, 1); err != nil {
+	if err := store.CheckLease(d); err != nil {
 		return false, err
 	}
 	_, won, err := s.moveOn(ctx, deferScript, id, from, micros(d))

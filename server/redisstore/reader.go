@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +98,7 @@ func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Re
 
 // before reports whether r is on the pages after that which ended with last.
 func before(r store.Record, last store.Cursor) bool {
-	return last.CreatedAt.IsZero() || cmp.Or(r.CreatedAt.Compare(last.CreatedAt), bytes.Compare(r.ID[:], last.ID[:])) < 0
+	return last.CreatedAt.IsZero() || r.Cursor().Compare(last) < 0
 }
 
 // Attention implements [store.Reader].

@@ -12,7 +12,7 @@ import (
 // Renew implements [store.Store]. It waits for nobody: each lease has a script of its own, and all of them are sent at
 // once.
 func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
-	if err := checkTime("lease", lease, 1); err != nil {
+	if err := store.CheckLease(lease); err != nil {
 		return store.Renewal{}, err
 	}
 	calls := make([]*call, len(owners))
@@ -49,7 +49,7 @@ func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Dura
 
 // Settle implements [store.Store].
 func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
-	if err := checkSettlement(end); err != nil {
+	if err := end.Check(); err != nil {
 		return err
 	}
 	maybe := flag(end.MaybeRan)
@@ -88,7 +88,7 @@ func flag(b bool) string {
 
 // Cancel implements [store.Store].
 func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	if err := checkTime("Keep", req.Keep, 0); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	before, _, err := s.moveOn(ctx, cancelScript, req.ID, req.Token[:], micros(req.Keep), flag(req.Undone), packTombstone(req.Token))

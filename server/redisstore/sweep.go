@@ -15,7 +15,7 @@ const (
 // Sweep implements [store.Store]. It asks every bucket for the records that are due, and deletes them. It also removes the index
 // entries of records that Redis has deleted by itself, an hour after a sweep might have.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
-	if err := checkLimit(limit); err != nil {
+	if err := store.CheckLimit(limit); err != nil {
 		return 0, err
 	}
 	total := 0

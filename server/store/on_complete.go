@@ -20,7 +20,7 @@ var (
 )
 
 // OnComplete registers fn to run in the transaction that completes a [Keyed] run, after the handler returned a status
-// that is stored, also a 4xx. The rows that fn writes with the store's accessor for ctx commit together with the
+// that is stored, also a 4xx. The rows that fn writes with the store's accessor for ctx, such as pgstore.Tx, commit together with the
 // stored answer, or not at all. Functions run in the order of registration. An error of fn rolls back, releases the
 // key, and is answered with 500 transaction-failed; the next call runs the handler again. The answer invites a retry
 // (Idempotency-Should-Retry: true), unless the store refused a statement or the COMMIT: it would refuse the same rows
@@ -28,7 +28,7 @@ var (
 //
 // fn may run more than once (after a serialization failure) and must not keep its ctx. OnComplete returns [ErrNoRun]
 // outside a run, and [ErrWrongEffect] in a run that is not Keyed. It returns [ErrNoTxStore] over a store without
-// transactions, and [ErrNoHook] for a nil fn. pgstore.OnComplete is the typed form.
+// transactions, and [ErrNoHook] for a nil fn.
 func OnComplete(ctx context.Context, fn func(ctx context.Context) error) error {
 	if run := runctx.From(ctx); run != nil {
 		return run.OnComplete(fn)
