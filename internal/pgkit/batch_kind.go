@@ -16,7 +16,7 @@ type BatchKindConfig[Q, A any] struct {
 	// One returns the statement that does q alone, and ScanOne reads its row. It must not wait long
 	// for a lock, because it keeps a connection, and others wait. A lock_timeout of a few
 	// milliseconds bounds the wait. If it fails with [FailureLockTimeout] the caller sends it again
-	// by [BatchKind.Alone], for as long as it likes; see [RetryLocked].
+	// by [BatchKind.DoAlone], for as long as it likes; see [RetryLocked].
 	One     func(q Q) Statement
 	ScanOne pgx.RowToFunc[A]
 
@@ -87,40 +87,55 @@ func NewBatchKind[Q, A any](c *Combiner, cfg BatchKindConfig[Q, A]) *BatchKind[Q
 // [ErrFateUnknown], and the callers that share the transaction do not notice. Other errors are
 // those of [Row], and [ErrQueueFull].
 func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
-	var none A
-	if k.combiner.cfg.Separate {
+	answer, ok, err := k.send(ctx, q, false)
+	if err == errAlone { //nolint:errorlint // it never leaves this package, and is never wrapped
+		return k.send(ctx, q, true)
+	}
+	return answer, ok, err
+}
+
+// DoAlone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
+// with no other. It waits until few others of the combiner do the same.
+func (k *BatchKind[Q, A]) DoAlone(ctx context.Context, q Q) (A, bool, error) {
+	return k.send(ctx, q, true)
+}
+
+// send is the road of q: it waits until its caller leads a flush, or until its outcome is there, whoever has led. It
+// returns errAlone if q must go alone.
+func (k *BatchKind[Q, A]) send(ctx context.Context, q Q, alone bool) (none A, ok bool, err error) {
+	c := k.combiner
+	if c.cfg.Separate {
 		return k.sendSeparately(ctx, q)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, false, err
 	}
-	if err := k.combiner.arrive(); err != nil {
+	if err := c.arrive(); err != nil {
 		return none, false, err
 	}
-	defer k.combiner.leave()
-	r := k.request(q)
-	err := k.combiner.share(ctx, &r.entry)
-	switch {
-	case err == errAlone: //nolint:errorlint // it never leaves this package, and is never wrapped
-		return k.sendSingle(ctx, q)
-	case err != nil:
-		return none, false, err
+	defer c.leave()
+	r := k.request(q, alone)
+	e := &r.entry
+	lead, err := c.enter(e)
+	for ended := false; err == nil && !ended; lead, ended, err = c.progress(e) {
+		if lead {
+			if err := c.lead(ctx, e); err != nil {
+				return none, false, err
+			}
+		}
+		if e.wake == nil { // the flush has ended
+			continue
+		}
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			if !stays(ctx) || !c.isSent(e) {
+				return r.outcome(c.abandon(ctx, e))
+			}
+			<-e.wake
+		}
 	}
-	return r.answer, r.ok, nil
-}
-
-// Alone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
-// with no other. It waits until few others of the combiner do the same.
-func (k *BatchKind[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
-	if k.combiner.cfg.Separate {
-		return k.sendSeparately(ctx, q)
-	}
-	if err := k.combiner.arrive(); err != nil {
-		var none A
-		return none, false, err
-	}
-	defer k.combiner.leave()
-	return k.sendSingle(ctx, q)
+	return r.outcome(err)
 }
 
 // sendSeparately sends q by itself, on whatever connection the pool has.
@@ -135,25 +150,9 @@ func (k *BatchKind[Q, A]) sendSeparately(ctx context.Context, q Q) (A, bool, err
 	return answer, err == nil, err
 }
 
-func (k *BatchKind[Q, A]) sendSingle(ctx context.Context, q Q) (A, bool, error) {
-	var none A
-	if err := ctx.Err(); err != nil {
-		return none, false, err
-	}
-	r := k.request(q)
-	r.alone = true
-	if err := k.combiner.share(ctx, &r.entry); err != nil {
-		if err == errAlone { //nolint:errorlint // its statement could not be made
-			err = k.cfg.One(q).Err()
-		}
-		return none, false, err
-	}
-	return r.answer, r.ok, nil
-}
-
-func (k *BatchKind[Q, A]) request(q Q) *request[Q, A] {
+func (k *BatchKind[Q, A]) request(q Q, alone bool) *request[Q, A] {
 	r := &request[Q, A]{q: q}
-	r.kind, r.of = k, r
+	r.kind, r.of, r.alone = k, r, alone
 	if k.cfg.Bytes != nil {
 		r.bytes = k.cfg.Bytes(q)
 	}
@@ -171,6 +170,14 @@ type request[Q, A any] struct {
 	q      Q
 	answer A
 	ok     bool
+}
+
+// outcome is what the caller gets from a flush that ended with err.
+func (r *request[Q, A]) outcome(err error) (none A, ok bool, _ error) {
+	if err != nil {
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
 }
 
 // flusher is the part of a BatchKind that does not depend on its types.

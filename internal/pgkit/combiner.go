@@ -88,10 +88,11 @@ type Combiner struct {
 	callers int // in [BatchKind.Do]
 	queue   []*entry
 	limiter limiter // of flushes
-	stalls  stalls
 	singles singles
 	dials   dials
 	trials  int // running flushes that began while the writer had no answers
+
+	stallAfter time.Duration // stallAfter
 }
 
 // NewCombiner returns a combiner that sends through w. Make its kinds before its
@@ -133,8 +134,7 @@ func newCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	c := &Combiner{pool: pool, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}}
-	c.stalls.after = stallAfter
+	c := &Combiner{pool: pool, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}, stallAfter: stallAfter}
 	c.singles = singles{most: max(1, cfg.MaxFlushes/2), total: mostOf(conns)}
 	return c, nil
 }
@@ -168,7 +168,6 @@ func (c *Combiner) Close(ctx context.Context) error {
 	case <-c.idle:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.stalls.end()
 		c.dials.end()
 		return nil
 	case <-ctx.Done():
@@ -359,62 +358,3 @@ func (c *Combiner) callAlone() {
 // stallAfter is when a flush without an answer stops counting as running. It waits for a lock,
 // a standby or a network, and the flushes behind it need not wait.
 const stallAfter = 50 * time.Millisecond
-
-// stalls notice flushes that stall. All running flushes share one timer, which goes off
-// once for many quick flushes: a timer for each would take a twentieth of the time of a lone
-// write. The combiner's lock guards them.
-type stalls struct {
-	after   time.Duration
-	flushes []*flush // that are watched, the oldest first
-	alarm   *time.Timer
-	set     bool // the alarm will go off
-}
-
-// addRunning has stall called once f has had no answer for a while. c.mu is held.
-func (c *Combiner) addRunning(f *flush) {
-	f.began = time.Now()
-	c.stalls.flushes = append(c.stalls.flushes, f)
-	c.setAlarm()
-}
-
-// removeRunning takes f, which has ended, from the running flushes. c.mu is held.
-func (c *Combiner) removeRunning(f *flush) {
-	if i := slices.Index(c.stalls.flushes, f); i >= 0 {
-		c.stalls.flushes = slices.Delete(c.stalls.flushes, i, i+1)
-	}
-}
-
-// setAlarm sets the alarm for the oldest flush. c.mu is held.
-func (c *Combiner) setAlarm() {
-	s := &c.stalls
-	if s.set || len(s.flushes) == 0 {
-		return
-	}
-	s.set = true
-	left := s.after - time.Since(s.flushes[0].began)
-	if s.alarm == nil {
-		s.alarm = time.AfterFunc(left, c.markStalls)
-	} else {
-		s.alarm.Reset(left)
-	}
-}
-
-// markStalls runs when the alarm goes off: it marks the flushes that have stalled, and sets the alarm for the next.
-func (c *Combiner) markStalls() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := &c.stalls
-	s.set = false
-	for len(s.flushes) > 0 && time.Since(s.flushes[0].began) >= s.after {
-		f := s.flushes[0]
-		s.flushes = slices.Delete(s.flushes, 0, 1)
-		c.stall(f)
-	}
-	c.setAlarm()
-}
-
-func (s *stalls) end() {
-	if s.alarm != nil {
-		s.alarm.Stop()
-	}
-}

@@ -26,8 +26,8 @@ func TestCombiner_calledLeaderLeaves(t *testing.T) {
 			t.Errorf("abandon(%d) = %v, want %v", i, err, context.Canceled)
 		}
 		<-entries[i+1].wake
-		if lead, err := c.mayLead(entries[i+1]); !lead || err != nil {
-			t.Errorf("mayLead(%d) = %v, %v, want true, nil", i+1, lead, err)
+		if next := entries[i+1]; next.stage != stageLeading || next.err != nil {
+			t.Errorf("entry %d has stage %d and error %v, want %d, nil", i+1, next.stage, next.err, stageLeading)
 		}
 	}
 	if err := c.abandon(ctx, entries[3]); !errors.Is(err, context.Canceled) || c.limiter != (limiter{most: 1}) {
@@ -53,7 +53,7 @@ func TestCombiner_abandon_afterTheEnd(t *testing.T) {
 	}
 }
 
-func TestTraffic_room(t *testing.T) {
+func TestLimiter_room(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name                             string

@@ -67,10 +67,11 @@ func watchConnections(cfg *pgxpool.Config, h *hosts) {
 }
 
 // usable reports whether an idle connection may be used. One to a server that has not answered
-// since is closed without a try.
+// since is closed without a try. Each connection is asked once after the pool has lost another: the server may have
+// restarted.
 func usable(ctx context.Context, conn *pgx.Conn, h *hosts) bool {
 	s := sessionOf(conn.PgConn())
-	ask := s.ask
+	ask := s.ask || h.losses.after(s.asked)
 	s.ask = false
 	if h.lost(s.address, s.made) {
 		s.hangUp()
@@ -80,6 +81,7 @@ func usable(ctx context.Context, conn *pgx.Conn, h *hosts) bool {
 		return true
 	}
 	began := time.Now()
+	s.asked = began
 	s.writing.Store(true) // a server that does not answer is not asked to cancel either
 	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -133,6 +135,7 @@ func watchConnect(next func(context.Context, *pgx.ConnConfig) error, h *hosts) f
 		}
 		cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 			s.made = time.Now()
+			s.asked = s.made
 			s.connected.Store(true)
 			h.noteAnswer(s.address)
 			conn.CustomData()[sessionKey] = s

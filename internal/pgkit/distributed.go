@@ -44,26 +44,21 @@ func DistributedText(files fs.FS, file string) (string, error) {
 	return fillColumns(files, dir, distributedLine.ReplaceAllString(plainWhole.ReplaceAllString(string(text), ""), ""))
 }
 
-// distributedSettings are the settings that a statement for distributed tables needs. A worker
-// hears of a setting only by SET LOCAL, and in a transaction block. So the argument lock_timeout
-// of a statement becomes a statement in front of it.
+// distributedSettings are the settings that a statement for distributed tables needs. A worker hears of a setting only
+// by SET LOCAL, and in a transaction block. So the argument lock_timeout of a statement becomes statements in front of
+// it. After them no SET LOCAL is propagated any more: Citus would send the whole string that it is in, also a COMMIT
+// behind it.
 func distributedSettings(timeout any) []string {
 	text, ok := timeout.(string)
 	if !ok {
 		return nil
 	}
-	return LockTimeoutSettings(text)
+	return []string{
+		"set local citus.propagate_set_commands = 'local'",
+		"set local lock_timeout = '" + quoteLiteral(text) + "'",
+		"set local citus.propagate_set_commands to default",
+	}
 }
-
-// LockTimeoutSettings returns the statements that set the lock timeout of a transaction on all
-// servers of distributed tables. The timeout is as Postgres shows it.
-func LockTimeoutSettings(timeout string) []string {
-	return propagate("set local lock_timeout = '" + quoteLiteral(timeout) + "'")
-}
-
-// LockTimeoutReset returns the statements that give the session's lock timeout back to a transaction
-// on all servers.
-func LockTimeoutReset() []string { return propagate("set local lock_timeout to default") }
 
 // BriefLockTimeout is how long a statement waits for a lock where others wait for its connection.
 // Most locks are held by another process's flush, and gone with its commit. A lock that is held
@@ -80,12 +75,6 @@ func (q Query) BriefLockTimeout() time.Duration {
 		return 5 * BriefLockTimeout
 	}
 	return BriefLockTimeout
-}
-
-// propagate returns statements that have all servers carry out a SET LOCAL. Afterwards no SET LOCAL is
-// propagated any more: Citus would send the whole string that it is in, also a COMMIT behind it.
-func propagate(setting string) []string {
-	return []string{"set local citus.propagate_set_commands = 'local'", setting, "set local citus.propagate_set_commands to default"}
 }
 
 // quoteLiteral drops the characters that could end a literal: no timeout has them.

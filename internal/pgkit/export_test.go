@@ -4,7 +4,7 @@ import "time"
 
 // NeverStall makes statements that a test holds count as running for as long as the test holds
 // them.
-func (c *Combiner) NeverStall() { c.stalls.after = time.Hour }
+func (c *Combiner) NeverStall() { c.stallAfter = time.Hour }
 
 // Idle reports whether no request is running.
 func (c *Combiner) Idle() bool {

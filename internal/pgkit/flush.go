@@ -27,18 +27,18 @@ type flush struct {
 	live    int  // callers that wait for it
 	ended   bool // its slot was given up
 	stalled bool
-	began   time.Time
+	alarm   *time.Timer // which goes off when it has stalled
 
 	first [1]*entry // of entries
 }
 
-// lead opens a flush for e, whose caller has a slot, and whatever is queued once
-// it has a connection. If it returns an error, that is e's outcome.
-func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
+// lead sends a flush with e, whose caller has a slot, and whatever is queued once it has a connection. A flush of reads,
+// or of a caller that stays, has ended when lead returns. If lead returns an error, that is e's outcome.
+func (c *Combiner) lead(ctx context.Context, e *entry) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		c.noConnection(ctx, e, err)
-		return nil, err
+		return err
 	}
 	f := &flush{combiner: c, leader: e, writes: 1, write: write{conn: conn, flush: true}, first: [1]*entry{e}}
 	f.entries = f.first[:]
@@ -51,14 +51,14 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 	}()
 	c.fill(f)
 	if err := c.compose(f); err != nil {
-		return nil, err
+		return err
 	}
 	launched = true
 	if c.writer == nil {
 		err := f.send(ctx, conn.Conn())
 		conn.Release()
 		c.finish(f, err)
-		return f, nil
+		return nil
 	}
 	if !stays(ctx) {
 		e.prepareWake()
@@ -66,7 +66,7 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 	if err := c.writer.launch(ctx, &f.write, f.send, func(err error) { c.finish(f, err) }); err != nil {
 		c.finish(f, err)
 	}
-	return f, nil
+	return nil
 }
 
 // fill takes the queued writes of the leader's node into f, as far as there is room.
@@ -83,7 +83,7 @@ func (c *Combiner) fill(f *flush) {
 	}
 	f.writes = len(f.entries)
 	f.live = f.writes
-	c.addRunning(f)
+	f.alarm = time.AfterFunc(c.stallAfter, func() { c.stall(f) })
 }
 
 // takes returns a function that takes an entry of the queue into f, unless it is of another node or f is full.
@@ -103,8 +103,10 @@ func (f *flush) takes() func(*entry) bool {
 }
 
 // stall lets others go on where f has had no answer for a while, and bounds how long it waits for
-// one. c.mu is held.
+// one.
 func (c *Combiner) stall(f *flush) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if f.ended {
 		return
 	}
@@ -130,7 +132,9 @@ func (c *Combiner) abandonFlush(f *flush) {
 func (c *Combiner) finish(f *flush, err error) {
 	err = f.outcome(err)
 	c.mu.Lock()
-	c.removeRunning(f)
+	if f.alarm != nil {
+		f.alarm.Stop()
+	}
 	if !f.ended {
 		f.ended = true
 		c.release(f.leader, f.writes, f.stalled)

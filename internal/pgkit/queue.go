@@ -52,47 +52,6 @@ const (
 	stageEnded
 )
 
-// share makes e a part of a flush, leading one if that is due, and returns its
-// outcome: errAlone, or an error as of [Do].
-func (c *Combiner) share(ctx context.Context, e *entry) error {
-	lead, err := c.enter(e)
-	if err != nil {
-		return err
-	}
-	if !lead {
-		select {
-		case <-e.wake:
-		case <-ctx.Done():
-			if !stays(ctx) || !c.isSent(e) {
-				return c.abandon(ctx, e)
-			}
-			<-e.wake
-		}
-		if lead, err = c.mayLead(e); !lead {
-			return err
-		}
-	}
-	f, err := c.lead(ctx, e)
-	if err != nil {
-		return err
-	}
-	over := ctx.Done()
-	if stays(ctx) {
-		over = nil
-	}
-	if e.wake != nil {
-		select {
-		case <-e.wake:
-		case <-over:
-			return c.abandon(ctx, e)
-		}
-	}
-	if f.crash != nil {
-		panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
-	}
-	return e.err
-}
-
 // enter queues e, unless its caller is to lead a flush.
 func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	c.mu.Lock()
@@ -150,11 +109,15 @@ func (c *Combiner) isSent(e *entry) bool {
 	return e.stage == stageSent
 }
 
-// mayLead reports whether the woken caller must lead. Otherwise the caller has its outcome.
-func (c *Combiner) mayLead(e *entry) (lead bool, err error) {
+// progress reports what the caller of e, which was woken, does next: it leads a flush, or has its outcome. A panic in the
+// flush that it led goes on in it.
+func (c *Combiner) progress(e *entry) (lead, ended bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return e.stage == stageLeading, e.err
+	if f := e.flush; f != nil && f.leader == e && f.crash != nil {
+		panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
+	}
+	return e.stage == stageLeading, e.stage == stageEnded, e.err
 }
 
 // callNext lets the callers that have waited longest send their writes, if they may. Every flush

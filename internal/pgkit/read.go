@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,16 +35,12 @@ func queryNamed[T any](ctx context.Context, db Queryer, st Statement, collect fu
 		return none, err
 	}
 	defer conn.Release()
-	for tried := false; ; tried = true {
-		var value T
-		err := Name(ctx, conn.Conn(), st.SQL)
-		if err == nil {
-			value, err = send(ctx, conn.Conn(), st, collect)
-		}
-		if tried || !mendNames(ctx, conn.Conn(), &err) {
-			return value, err
-		}
-	}
+	var value T
+	err = sendOne(ctx, conn.Conn(), part{st, func(rows pgx.Rows) (err error) {
+		value, err = collect(rows)
+		return err
+	}})
+	return value, err
 }
 
 func send[T any](ctx context.Context, db Queryer, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
@@ -101,26 +96,13 @@ func AllUnder[T any](ctx context.Context, pool *pgxpool.Pool, settings, st State
 
 // sendReads sends statements that change nothing in one round trip.
 func sendReads(ctx context.Context, conn *pgx.Conn, parts []part) error {
-	statements := make([]string, len(parts))
-	for i, p := range parts {
-		if err := p.Err(); err != nil {
-			return err
+	return sendNamed(ctx, conn, parts, func() error {
+		batch := new(pgx.Batch)
+		for _, p := range parts {
+			batch.Queue(p.SQL, p.Args...).Query(p.read)
 		}
-		statements[i] = p.SQL
-	}
-	for tried := false; ; tried = true {
-		err := Name(ctx, conn, statements...)
-		if err == nil {
-			batch := new(pgx.Batch)
-			for _, p := range parts {
-				batch.Queue(p.SQL, p.Args...).Query(p.read)
-			}
-			err = conn.SendBatch(ctx, batch).Close()
-		}
-		if tried || !mendNames(ctx, conn, &err) {
-			return err
-		}
-	}
+		return conn.SendBatch(ctx, batch).Close()
+	})
 }
 
 // sendOne sends one statement that needs no other around it.
@@ -146,13 +128,9 @@ func sendOne(ctx context.Context, conn *pgx.Conn, p part) error {
 // it. Nothing changed.
 var ErrTooSlow = errors.New("the statement ran out of time")
 
-const (
-	// beginBounded makes a block in which each statement has a limit.
-	beginBounded = "begin isolation level read committed read only; set local statement_timeout = %s"
-
-	// boundRead gives the statements behind it a limit. JIT is off because compiling often takes longer than the statement.
-	boundRead = "select set_config('transaction_read_only', 'on', true), set_config('statement_timeout', $1, true), set_config('jit', 'off', true)"
-)
+// beginBounded makes a block in which each statement has a limit. JIT is off because compiling often takes longer than
+// the statement.
+const beginBounded = "begin isolation level read committed read only; set local statement_timeout = %s; set local jit = off"
 
 // A Question is one statement of a bounded read, and the function that takes its rows. A nil Read drops the rows: the
 // statement then is a setting for those behind it, and must end with the transaction.
@@ -175,78 +153,29 @@ func RowsInto[T any](all *[]T, st Statement, scan pgx.RowToFunc[T]) Question {
 // It covers waits for locks, also while the server parses a statement. It does not cover the wait for a
 // connection of the pool, which ctx ends.
 //
-// All questions go in one round trip. They are one transaction, which only reads, so they
-// work behind a pooler in transaction mode. A connection that does not know one of the statements takes some round trips
-// more, once. The pool need not have gone through [Prepare].
+// All questions go in one round trip, in a transaction that only reads. So they work behind a pooler in transaction
+// mode. The pool need not have gone through [Prepare].
 //
 // limit is rounded down to milliseconds, and the least is 1 ms. The error wraps [ErrTooSlow] if the
 // limit is over.
 func ReadBounded(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, questions ...Question) error {
-	limit = max(limit, time.Millisecond)
-	bound := Question{Statement: Statement{SQL: boundRead, Args: []any{Milliseconds(limit)}}}
-	questions = append([]Question{bound}, questions...)
+	batch := new(pgx.Batch)
 	for _, q := range questions {
 		if err := q.Err(); err != nil {
 			return err
 		}
-	}
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	err = readBounded(ctx, conn.Conn(), limit, questions)
-	if ctx.Err() != nil {
-		return err
-	}
-	return TooSlow(err, limit)
-}
-
-// readBounded sends the questions in a block if the connection does not know all of them. pgx has the server parse an
-// unknown statement before it sends anything else. Outside a block no setting would bound that.
-func readBounded(ctx context.Context, conn *pgx.Conn, limit time.Duration, questions []Question) (err error) {
-	s := sessionOf(conn.PgConn())
-	if s.knows(questions) {
-		err = readTogether(ctx, conn, questions)
-	} else {
-		block := pgx.TxOptions{BeginQuery: fmt.Sprintf(beginBounded, Milliseconds(limit))}
-		err = pgx.BeginTxFunc(ctx, conn, block, func(tx pgx.Tx) error { return readTogether(ctx, tx, questions) })
-	}
-	if err != nil {
-		s.parsed = nil // pgx forgets a statement that failed
-		return err
-	}
-	s.learn(questions)
-	return nil
-}
-
-func (s *session) knows(questions []Question) bool {
-	return !slices.ContainsFunc(questions, func(q Question) bool { return !s.parsed[q.SQL] })
-}
-
-func (s *session) learn(questions []Question) {
-	if s.parsed == nil {
-		s.parsed = make(map[string]bool)
-	}
-	for _, q := range questions {
-		s.parsed[q.SQL] = true
-	}
-}
-
-// readTogether sends the questions in one round trip. Without a block around them they are one transaction all the same:
-// if one fails, the server ends it in the same round trip.
-func readTogether(ctx context.Context, db interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}, questions []Question,
-) error {
-	batch := new(pgx.Batch)
-	for _, q := range questions {
 		queued := batch.Queue(q.SQL, q.Args...)
 		if q.Read != nil {
 			queued.Query(q.Read)
 		}
 	}
-	return db.SendBatch(ctx, batch).Close()
+	limit = max(limit, time.Millisecond)
+	block := pgx.TxOptions{BeginQuery: fmt.Sprintf(beginBounded, Milliseconds(limit))}
+	err := pgx.BeginTxFunc(ctx, pool, block, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
+	if ctx.Err() != nil {
+		return err
+	}
+	return TooSlow(err, limit)
 }
 
 // A Queryer is a [*pgx.Conn], a [pgx.Tx] or a [*pgxpool.Pool].

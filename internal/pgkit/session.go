@@ -50,8 +50,6 @@ type session struct {
 	// and whether the server took them.
 	named bool
 	names map[string]bool
-	// parsed has the statements that pgx has had the server parse, for [ReadBounded].
-	parsed map[string]bool
 	// misnamed: the server refused to use a name.
 	misnamed bool
 	// readOnly: since it was last reset, a statement was refused because the server takes
@@ -62,6 +60,8 @@ type session struct {
 
 	// ask: the connection was idle for so long that it has to answer before it is used.
 	ask bool
+	// asked is when the connection was last known to work: when it was made, or asked.
+	asked time.Time
 	// address is that of the server, network is the connection to it, and made is its time. They do
 	// not change once connected is set.
 	address   string
@@ -253,6 +253,12 @@ func (l *losses) note() {
 func (l *losses) lately() bool {
 	last := l.last.Load()
 	return last != nil && time.Since(*last) < lossLasts
+}
+
+// after reports whether a connection was lost after t.
+func (l *losses) after(t time.Time) bool {
+	last := l.last.Load()
+	return last != nil && last.After(t)
 }
 
 // lostLately reports whether the pool of conn has lost a connection lately.

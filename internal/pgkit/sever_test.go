@@ -61,7 +61,7 @@ func TestCombiner_setsAsideWhatIsLocked(t *testing.T) {
 	}
 	n, commits := b.count(t)
 	require.Equal(t, []int{8, 1}, []int{n, commits})
-	_, _, err := b.puts.Alone(t.Context(), put{5, 0})
+	_, _, err := b.puts.DoAlone(t.Context(), put{5, 0})
 	require.Equal(t, pgkit.FailureLockTimeout, pgkit.Classify(err), "%v", err)
 	until(t, "nothing is under way", b.combiner.Idle)
 }
@@ -74,7 +74,7 @@ func TestCombiner_singlesAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 5)
 	for id := range cap(done) {
-		go func() { _, _, err := b.puts.Alone(ctx, put{id + 1, 0}); done <- err }()
+		go func() { _, _, err := b.puts.DoAlone(ctx, put{id + 1, 0}); done <- err }()
 		if id == 0 {
 			b.blocked(t)
 		}

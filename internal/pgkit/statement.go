@@ -156,24 +156,6 @@ func (q Query) Bind(values pgx.NamedArgs) Statement {
 	return st
 }
 
-// BindFunc is [Query.Bind] without a map, whose making takes longer than the rest. It is for statements that each
-// request sends. value returns the value of an argument, and false for a name that it does not know.
-func (q Query) BindFunc(value func(name string) (any, bool)) Statement {
-	st := Statement{SQL: q.sql, Args: make([]any, len(q.names))}
-	if q.distributed {
-		timeout, _ := value("lock_timeout")
-		st.settings = distributedSettings(timeout)
-	}
-	for i, name := range q.names {
-		var ok bool
-		if st.Args[i], ok = value(name); !ok {
-			st.err = fmt.Errorf("%w: %s: no value for @%s", ErrStatement, q.name, name)
-			return st
-		}
-	}
-	return st
-}
-
 // A Statement is ready to be sent.
 type Statement struct {
 	SQL  string
@@ -319,22 +301,29 @@ func fileName(field string) string {
 	return strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2"))
 }
 
-// BySchema keeps the result of Load for each schema that it was asked for. It is safe
-// for concurrent use.
+// BySchema keeps the statements of each schema that it was asked for, in the form for one server and in the form for
+// distributed tables. It is safe for concurrent use.
 type BySchema[Q any] struct {
-	Load func(schema string) (Q, error)
+	Load func(schema string, distributed bool) (Q, error)
 
-	loaded sync.Map // string → Q
+	loaded sync.Map // form → Q
 }
 
-// For returns what Load returns for the schema. An error is not kept.
-func (b *BySchema[Q]) For(schema string) (Q, error) {
-	if q, ok := b.loaded.Load(schema); ok {
+// A form names what a BySchema keeps.
+type form struct {
+	schema      string
+	distributed bool
+}
+
+// For returns what Load returns. An error is not kept.
+func (b *BySchema[Q]) For(schema string, distributed bool) (Q, error) {
+	key := form{schema, distributed}
+	if q, ok := b.loaded.Load(key); ok {
 		return q.(Q), nil //nolint:errcheck,forcetypeassert // nothing else is stored
 	}
-	q, err := b.Load(schema)
+	q, err := b.Load(schema, distributed)
 	if err == nil {
-		b.loaded.Store(schema, q)
+		b.loaded.Store(key, q)
 	}
 	return q, err
 }

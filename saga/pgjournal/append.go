@@ -53,21 +53,8 @@ func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 
 // appendLarge sends results for the side table behind the write, in its transaction.
 func (j *Journal) appendLarge(ctx context.Context, write, results pgkit.Statement) (written bool, err error) {
-	if err := errors.Join(write.Err(), results.Err()); err != nil {
-		return false, err
-	}
-	batch := new(pgx.Batch)
-	for _, setting := range write.Settings() {
-		batch.Queue(setting)
-	}
-	batch.Queue(write.SQL, write.Args...).Query(func(rows pgx.Rows) error {
-		written = rows.Next()
-		rows.Close()
-		return rows.Err()
-	})
-	batch.Queue(results.SQL, results.Args...)
-	err = pgkit.SendBatch(ctx, j.db.Writer, batch)
-	return written, err
+	rows, err := pgkit.RowsTogether(ctx, j.db.Writer, []pgkit.Statement{write, results}, func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil })
+	return len(rows) > 0, err
 }
 
 // explainRefusal finds out why the statement did nothing. It returns nil if the write is there already.

@@ -55,23 +55,12 @@ func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest,
 // takeByKey is claim.sql for distributed tables: one statement for each saga, all in one transaction
 // and one round trip. No statement waits for a lock.
 func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
-	return pgkit.RetryConflict(ctx, func() (claimed []stored, err error) {
-		batch := new(pgx.Batch)
-		for i, id := range ids {
-			st := j.query.Claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
-			if err := st.Err(); err != nil {
-				return nil, err
-			}
-			batch.Queue(st.SQL, st.Args...).Query(func(rows pgx.Rows) error {
-				got, err := pgx.CollectRows(rows, j.sealer.scanClaimed)
-				claimed = append(claimed, got...)
-				return err
-			})
-		}
-		if err := pgkit.SendBatch(ctx, j.db.Writer, batch); err != nil {
-			return nil, err
-		}
-		return claimed, nil
+	statements := make([]pgkit.Statement, len(ids))
+	for i, id := range ids {
+		statements[i] = j.query.Claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
+	}
+	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
+		return pgkit.RowsTogether(ctx, j.db.Writer, statements, j.sealer.scanClaimed)
 	})
 }
 

@@ -79,7 +79,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	if err := checkStart(req); err != nil {
 		return false, err
 	}
-	query, err := queriesBySchema.For(cfg.Schema)
+	query, err := queriesBySchema.For(cfg.Schema, false)
 	if err != nil {
 		return false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}

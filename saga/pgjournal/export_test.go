@@ -4,7 +4,7 @@ import "github.com/fanonce/fanonce/internal/pgkit"
 
 // Forms returns the forms of start.sql and append.sql, and flush.sql.
 func Forms() (map[string]pgkit.Query, error) {
-	q, err := loadQueries("")
+	q, err := loadQueries("", false)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := cfg.queries()
+	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {
 		return nil, wrap("new", err)
 	}

@@ -28,28 +28,18 @@ type queries struct {
 	startForm, appendForm, finishForm form
 }
 
-var (
-	queriesBySchema     = pgkit.BySchema[*queries]{Load: loadQueries}
-	distributedBySchema = pgkit.BySchema[*queries]{Load: loadDistributedQueries}
-)
+var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
 
-func loadQueries(schema string) (*queries, error) {
+func loadQueries(schema string, distributed bool) (*queries, error) {
 	q := new(queries)
-	if err := pgkit.LoadStatements(queryFiles, schema, false, q); err != nil {
+	err := pgkit.LoadStatements(queryFiles, schema, distributed, q)
+	if err != nil {
 		return nil, err
 	}
 	q.makeForms()
-	return q, nil
-}
-
-func loadDistributedQueries(schema string) (*queries, error) {
-	q := new(queries)
-	if err := pgkit.LoadStatements(queryFiles, schema, true, q); err != nil {
-		return nil, err
+	if distributed {
+		q.startForm.rows, err = q.Start.Rows()
 	}
-	q.makeForms()
-	var err error
-	q.startForm.rows, err = q.Start.Rows()
 	return q, err
 }
 
@@ -58,12 +48,4 @@ func (q *queries) makeForms() {
 	q.startForm = form{one: q.Start, many: q.StartMany}
 	q.appendForm = form{one: q.Append, many: q.AppendMany}
 	q.finishForm = form{one: q.Finish, many: q.FinishMany}
-}
-
-// queries returns the statements that the tables need.
-func (c Config) queries() (*queries, error) {
-	if c.Distributed {
-		return distributedBySchema.For(c.Schema)
-	}
-	return queriesBySchema.For(c.Schema)
 }

@@ -67,7 +67,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if err := checkCodec(cfg.Codec); err != nil {
 		return nil, err
 	}
-	if _, err := readerQueriesBySchema.For(cfg.Schema); err != nil {
+	if _, err := readerQueriesBySchema.For(cfg.Schema, false); err != nil {
 		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 	}
 	if err := pgkit.CheckPool(pool); err != nil {
@@ -87,11 +87,7 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := &readerQueriesBySchema
-	if distributed {
-		from = &distributedReaderQueriesBySchema
-	}
-	q, err := from.For(r.cfg.Schema)
+	q, err := readerQueriesBySchema.For(r.cfg.Schema, distributed)
 	if err == nil {
 		r.query.Store(q)
 	}

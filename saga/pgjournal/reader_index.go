@@ -26,7 +26,7 @@ var readerIndex = component.Index{Name: "saga_created_at", Columns: "(created_at
 // The pool's role must own the tables. The errors wrap [ErrConfig] for a schema that cannot be, or for an index of that
 // name with other columns, and [ErrSchemaMissing].
 func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	q, err := readerQueriesBySchema.For(schema)
+	q, err := readerQueriesBySchema.For(schema, false)
 	if err != nil {
 		return fmt.Errorf("%w: schema: %w", ErrConfig, err)
 	}

@@ -14,21 +14,16 @@ type readerQueries struct {
 	unfinishedBlind, browseBlind pgkit.Query // for roles that may not read why a saga failed
 }
 
-var (
-	readerQueriesBySchema            = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(false)}
-	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(true)}
-)
+var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries}
 
-func loadReaderQueries(distributed bool) func(schema string) (*readerQueries, error) {
-	return func(schema string) (*readerQueries, error) {
-		q := new(readerQueries)
-		if err := pgkit.LoadStatements(queryFiles, schema, distributed, q); err != nil {
-			return nil, err
-		}
-		q.unfinishedBlind = q.ReaderUnfinished.Replace(failuresToNull)
-		q.browseBlind = q.ReaderBrowse.Replace(failuresToNull)
-		return q, nil
+func loadReaderQueries(schema string, distributed bool) (*readerQueries, error) {
+	q := new(readerQueries)
+	if err := pgkit.LoadStatements(queryFiles, schema, distributed, q); err != nil {
+		return nil, err
 	}
+	q.unfinishedBlind = q.ReaderUnfinished.Replace(failuresToNull)
+	q.browseBlind = q.ReaderBrowse.Replace(failuresToNull)
+	return q, nil
 }
 
 // failuresToNull makes a statement that reads neither cause nor stuck_on.

@@ -20,7 +20,7 @@ func insist[Q, A any](ctx context.Context, within time.Duration, batch *pgkit.Ba
 	send := batch.Do
 	got, err := pgkit.RetryLocked(ctx, within, func() (answer, error) {
 		a, ok, err := send(ctx, q)
-		send = batch.Alone
+		send = batch.DoAlone
 		return answer{a, ok}, err
 	})
 	return got.a, got.ok, err

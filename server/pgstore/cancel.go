@@ -17,13 +17,13 @@ import (
 // nothing. It waits for another transaction that holds the key, for at most Config.LockTimeout. Then it returns
 // [store.ErrInProgress].
 func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	if err := checkLength("Keep", req.Keep); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	b, err := pgkit.RetryConflict(ctx, func() (before, error) {
 		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req) })
 	})
-	return b.record, b.existed, wrap("cancel", beingDecided(err))
+	return b.record, b.existed, wrap("cancel", toInProgress(err))
 }
 
 // before is the record that a cancel found.
@@ -49,7 +49,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 			return before{}, err
 		}
 		if b.record.State == store.StateUnknown || b.record.State == store.StateQuarantined {
-			if err := s.dropAttention(ctx, tx, req.ID); err != nil {
+			if err := s.dropAttention(ctx, tx, b.record); err != nil {
 				return before{}, err
 			}
 		}
@@ -128,16 +128,16 @@ func cancellable(r store.Record) bool {
 // the fate of the forward call. As part of tx it also makes sure that an incomplete forward call
 // never runs. A completed one is undone with tx, and its repeats get key-cancelled from then on.
 //
-//	fate, first, err := pgstore.Barrier(ctx, tx, forward, undo)
+//	fate, first, err := undo.Barrier(ctx, tx, forward)
 //	if err != nil || !first || fate == store.NeverRan {
 //		return err // undone before, or nothing to undo
 //	}
 //	… // the undo, in tx
 //
 // The argument forward is the key of the call that is undone, as that call sent it. The
-// request undo has the undo's own Key, which is another one, and the Scope and
+// request has the undo's own Key, which is another one, and the Scope and
 // Namespace that the guard of the forward call has. Both keys are remembered for
-// undo.Keep: choose it longer than a late forward call can come.
+// Keep: choose it longer than a late forward call can come.
 //
 // The result first is false for an undo that was made before, whatever it found then:
 // nothing is left to do, and fate is 0. All of it commits and rolls back with tx:
@@ -147,22 +147,22 @@ func cancellable(r store.Record) bool {
 // After [store.ErrForwardInProgress] roll back, and try again later: the forward call is running.
 // Barrier returns the errors of [Once] for the undo's key, and an error wrapping [ErrArgument] for
 // an invalid argument.
-func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequest) (fate store.Fate, first bool, err error) {
-	if err := undo.checkUndo(forward); err != nil {
+func (o OnceRequest) Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key) (fate store.Fate, first bool, err error) {
+	if err := o.checkUndo(forward); err != nil {
 		return 0, false, err
 	}
-	undo.Name = "undo " + undo.Name
-	first, err = Once(ctx, tx, undo)
+	o.Name = "undo " + o.Name
+	first, err = Once(ctx, tx, o)
 	if err != nil || !first {
 		return 0, false, err
 	}
-	query, err := queriesBySchema.For(undo.Schema)
+	query, err := queriesBySchema.For(o.Schema, false)
 	if err != nil {
 		return 0, false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
 	s := &Store{query: query, cfg: Config{LockTimeout: DefaultLockTimeout}}
 	b, err := s.cancel(ctx, tx, store.CancelRequest{
-		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep, Undone: true, // with tx
+		ID: store.NewID(o.Scope, o.Namespace, forward), Token: newToken(), Keep: o.Keep, Undone: true, // with tx
 	})
 	if err != nil {
 		return 0, false, wrap("barrier", conflict(err))
@@ -172,16 +172,16 @@ func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequ
 }
 
 // checkUndo checks what [Once] does not. It also fills in Keep.
-func (req *OnceRequest) checkUndo(forward childkey.Key) error {
-	if req.Keep == 0 {
-		req.Keep = store.DefaultAuditRetention
+func (o *OnceRequest) checkUndo(forward childkey.Key) error {
+	if o.Keep == 0 {
+		o.Keep = store.DefaultAuditRetention
 	}
 	switch {
 	case forward.IsZero():
 		return fmt.Errorf("%w: no forward key", ErrArgument)
-	case forward == req.Key:
+	case forward == o.Key:
 		return fmt.Errorf("%w: the undo has the key of the forward call", ErrArgument)
-	case req.Name == "":
+	case o.Name == "":
 		return fmt.Errorf("%w: no Name", ErrArgument)
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,19 +18,21 @@ import (
 // and no longer than Config.LockTimeout, and returns [store.ErrInProgress] then. Whether
 // an asynchronous claim is durable is not known: [Config].SynchronousClaims.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	s.partitioned.records.put(req.Keep)
 	req = s.kept(req)
+	alone := false
 	for wait := pgkit.WaitForLock(s.lockWait()); ; {
-		r, won, err := s.claimOnce(ctx, req)
+		r, won, err := s.claimOnce(ctx, req, alone)
 		if errors.Is(err, errVanished) && ctx.Err() == nil {
 			continue
 		}
 		if !wait.Again(ctx, err) {
-			return r, won, wrap("claim", beingDecided(err))
+			return r, won, wrap("claim", toInProgress(err))
 		}
+		alone = true
 	}
 }
 
@@ -45,13 +45,19 @@ func (s *Store) asynchronous(req store.ClaimRequest) bool {
 // errVanished: the record that was in the way has been swept since.
 var errVanished = errors.New("record vanished")
 
-// claimOnce inserts the record of a key, or reads the one that is there. A victim of a deadlock tries again.
-func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+// claimOnce inserts the record of a key, or reads the one that is there. A victim of a deadlock tries again. alone: the
+// insert goes in no flush, because it met a lock, and each flush that it is in would meet the lock again.
+func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest, alone bool) (store.Record, bool, error) {
 	var times claimTimes
 	var won bool
 	var err error
+	send := s.rows.claims.Do
+	// One that is too old, by this clock, would make the flush of distributed tables fail.
+	if alone || s.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
+		send = s.rows.claims.DoAlone
+	}
 	for n := 1; n == 1 || pgkit.AgainAfterConflict(ctx, n-1, err); n++ {
-		times, won, err = s.rows.claim(ctx, req)
+		times, won, err = send(ctx, req)
 	}
 	if s.query.distributed && isNull(err) {
 		err = nil // too old, see query/distributed/claim.sql
@@ -116,7 +122,7 @@ func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
 // TakeOver implements [store.Store], in one statement if it wins. It waits for locks as
 // Claim does.
 func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
-	if err := checkClaim(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	req = s.kept(req)
@@ -144,7 +150,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 // Quarantine implements [store.Store], in a transaction of two statements if it does anything. It waits for locks as
 // Claim does.
 func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
-	if err := checkQuarantine(req.To); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	st := s.query.Quarantine.Bind(pgx.NamedArgs{
@@ -154,7 +160,9 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 		"route":        req.Route,
 		"lock_timeout": s.db.Briefly,
 	})
-	r, quarantined, err := s.retryUndecided(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.noteMoved) })
+	r, quarantined, err := s.retryUndecided(ctx, func() (store.Record, bool, error) {
+		return s.moveNoted(ctx, req.ID, st, false, s.noteAttention)
+	})
 	return r, quarantined, wrap("quarantine", err)
 }
 
@@ -181,63 +189,6 @@ func (s *Store) moveBy(ctx context.Context, id store.ID, token store.Token, do f
 	}
 	r, err := s.readAs(ctx, id, token)
 	return r, false, err
-}
-
-// Lengths of time are added to the server's clock, whose years end in 294276.
-const longest = 200 * 365 * 24 * time.Hour
-
-func checkClaim(req store.ClaimRequest) error {
-	if req.Effect < store.Transactional || req.Effect > store.Opaque {
-		return fmt.Errorf("%w: Effect %d", ErrArgument, req.Effect)
-	}
-	if err := checkLength("Keep", req.Keep); err != nil {
-		return err
-	}
-	if err := checkLength("Window", req.Window); err != nil {
-		return err
-	}
-	if y := req.FirstSent.Year(); !req.FirstSent.IsZero() && (y < 1 || y > 9999) {
-		return fmt.Errorf("%w: FirstSent in the year %d", ErrArgument, y)
-	}
-	return checkLease(req.Lease)
-}
-
-func checkLength(name string, d time.Duration) error {
-	if d < 0 || d > longest {
-		return fmt.Errorf("%w: %s %v", ErrArgument, name, d)
-	}
-	return nil
-}
-
-func checkLease(lease time.Duration) error {
-	if lease < time.Microsecond || lease > longest {
-		return fmt.Errorf("%w: lease %v", ErrArgument, lease)
-	}
-	return nil
-}
-
-func checkQuarantine(to store.State) error {
-	if to != store.StateUnknown && to != store.StateQuarantined {
-		return fmt.Errorf("%w: cannot quarantine to State %d", ErrArgument, to)
-	}
-	return nil
-}
-
-func checkSettlement(s store.Settlement) error {
-	switch s.State {
-	case store.StateReleased, store.StateUnknown, store.StateInProgress:
-		return nil
-	case store.StateCompleted:
-		if s.Answer.Status < math.MinInt32 || s.Answer.Status > math.MaxInt32 {
-			return fmt.Errorf("%w: Status %d", ErrArgument, s.Answer.Status)
-		}
-		if err := checkLength("KeepAnswer", s.KeepAnswer); err != nil {
-			return err
-		}
-		return checkLength("ReplayFor", s.ReplayFor)
-	default:
-		return fmt.Errorf("%w: cannot settle to State %d", ErrArgument, s.State)
-	}
 }
 
 // canBeTaken reports that r can be taken over as far as its state goes.

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"bytes"
-	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +16,6 @@ import (
 // waits for no key.
 type combined struct {
 	store       *Store
-	locked      lockedKeys
 	claims      *pgkit.BatchKind[store.ClaimRequest, claimTimes]
 	settlements *pgkit.BatchKind[settlement, bool]
 	apart       *pgkit.BatchKind[settlement, bool] // those with answers in partitions
@@ -40,41 +38,6 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w.settlements = w.settleKind(c, s.query.Settle, s.query.SettleMany, s.query.SettleManyAlike)
 	w.apart = w.settleKind(c, s.query.SettlePartitioned, s.query.SettleManyPartitioned, pgkit.Query{})
 	return w
-}
-
-// claim inserts the record, and returns false if it did not.
-func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
-	if w.store.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
-		return w.claims.Alone(ctx, req) // it is too old, by this clock, and would fail the others too
-	}
-	var times claimTimes
-	var ok bool
-	var err error
-	if w.locked.lately(req.ID) {
-		times, ok, err = w.claims.Alone(ctx, req)
-	} else {
-		times, ok, err = w.claims.Do(ctx, req)
-	}
-	w.locked.note(req.ID, err)
-	return times, ok, err
-}
-
-// settle ends the owner's run, and returns false if the owner has none. apart: the answer goes to
-// a partition.
-func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
-	kind := w.settlements
-	if apart {
-		kind = w.apart
-	}
-	var ok bool
-	var err error
-	if w.locked.lately(s.owner.ID) {
-		_, ok, err = kind.Alone(ctx, s)
-	} else {
-		_, ok, err = kind.Do(ctx, s)
-	}
-	w.locked.note(s.owner.ID, err)
-	return ok, err
 }
 
 // claimMany makes the statement for several claims. Claims of one guard differ in little, and then
@@ -185,7 +148,7 @@ func indexOf(index map[store.ID]int, key pgtype.UUID) int {
 func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
 	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
-			return one.BindFunc(settleArgs(s.owner, s.end, w.store.db.Briefly))
+			return one.Bind(settleArgs(s.owner, s.end, w.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
@@ -285,37 +248,12 @@ func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
 	return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 }
 
-// settleArgs returns the arguments of a settlement's statement by name.
-func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) func(name string) (any, bool) {
-	return func(name string) (any, bool) {
-		switch name {
-		case "key":
-			return uuid(o.ID), true
-		case "token":
-			return uuid(o.Token), true
-		case "fence":
-			return o.Fence, true
-		case "state":
-			return int16(s.State), true
-		case "status":
-			status, _ := answerOf(s)
-			return status, true
-		case "envelope":
-			_, envelope := answerOf(s)
-			return envelope, true
-		case "replay_for":
-			return replayFor(s), true
-		case "keep_answer":
-			return intervalOrNull(s.KeepAnswer), true
-		case "maybe_ran":
-			return s.MaybeRan, true
-		case "lease_left":
-			return leaseLeft(s), true
-		case "lock_timeout":
-			return lockTimeout, true
-		default:
-			return nil, false
-		}
+func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.NamedArgs {
+	status, envelope := answerOf(s)
+	return pgx.NamedArgs{
+		"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence, "state": int16(s.State), "status": status, "envelope": envelope,
+		"replay_for": replayFor(s), "keep_answer": intervalOrNull(s.KeepAnswer), "maybe_ran": s.MaybeRan, "lease_left": leaseLeft(s),
+		"lock_timeout": lockTimeout,
 	}
 }
 
@@ -328,7 +266,7 @@ func answerOf(s store.Settlement) (status pgtype.Int4, envelope []byte) {
 	if s.State != store.StateCompleted {
 		return status, nil
 	}
-	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // checkSettlement bounds it
+	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // Check bounds it
 }
 
 // callerOf is null for a request without a parent.

@@ -74,7 +74,7 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if apart {
 		query = s.query.SettleTxPartitioned
 	}
-	st := query.BindFunc(settleArgs(end.owner, end.end, s.db.LockTimeout))
+	st := query.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
 	if err := st.Err(); err != nil {
 		return false, err
 	}

@@ -17,9 +17,8 @@ import (
 )
 
 var (
-	// ErrArgument: a value that cannot be stored, refused before anything was
-	// sent.
-	ErrArgument = fmt.Errorf("pgstore: %w", store.ErrArgument)
+	// ErrArgument is [store.ErrArgument]: a value that cannot be stored, refused before anything was sent.
+	ErrArgument = store.ErrArgument
 	// ErrConfig: a field of [Config] has a value that it cannot have.
 	ErrConfig = errors.New("pgstore: bad config")
 	// ErrNoTx: ctx carries no transaction, as outside a Transactional run, a

@@ -38,7 +38,7 @@ func ExampleOnceRequest_Queue() {
 }
 
 // A consumer can use database/sql.
-func ExampleOnceSQL() {
+func ExampleOnceRequest_OnceSQL() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)
 	defer stop()
@@ -55,7 +55,7 @@ func ExampleOnceSQL() {
 			return false, err
 		}
 		defer tx.Rollback() // nothing, once it is committed
-		if first, err = pgstore.OnceSQL(ctx, tx, request); err != nil || !first {
+		if first, err = request.OnceSQL(ctx, tx); err != nil || !first {
 			return first, err
 		}
 		if _, err := tx.ExecContext(ctx, "insert into entry values ($1)", 4200); err != nil {

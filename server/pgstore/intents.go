@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,11 +108,8 @@ func (i *Intents) Done(ctx context.Context, namespace string, parts ...string) e
 // oldest first. An age longer than the program takes leaves out the intents that are still running.
 // A second run of such an intent would be useless but harmless.
 func (i *Intents) Pending(ctx context.Context, age time.Duration, limit int) ([]Intent, error) {
-	if err := checkLength("age", age); err != nil {
+	if err := cmp.Or(store.CheckLength("age", age), store.CheckLimit(limit)); err != nil {
 		return nil, err
-	}
-	if limit < 1 {
-		return nil, fmt.Errorf("%w: limit %d", ErrArgument, limit)
 	}
 	st := i.store.query.IntentsPending.Bind(pgx.NamedArgs{"age": age, "limit": int64(limit)})
 	intents, err := pgkit.All(ctx, i.store.db.Pool, st, scanIntent)
@@ -140,7 +138,7 @@ const intentBatch = 1000
 //
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
-	if age <= 0 || age > longest {
+	if age <= 0 || age > store.MaxRetention {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
 	st := i.store.query.IntentsSweep.Bind(pgx.NamedArgs{"age": age, "limit": int64(intentBatch)})

@@ -49,7 +49,7 @@ var _ store.PartitionStore = (*Store)(nil)
 // tables of these notes and no others. So a partition that somebody else detaches stays, and
 // so does a table that is renamed or attached again before it is dropped.
 func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) error {
-	if err := checkLength("keep", keep); err != nil {
+	if err := store.CheckLength("keep", keep); err != nil {
 		return err
 	}
 	if s.cfg.Answers == AnswersInline {

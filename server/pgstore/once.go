@@ -74,26 +74,22 @@ func Once(ctx context.Context, tx pgx.Tx, req OnceRequest) (first bool, err erro
 }
 
 // OnceSQL is [Once] for a transaction of database/sql, over pgx's driver.
-func OnceSQL(ctx context.Context, tx *sql.Tx, req OnceRequest) (first bool, err error) {
+func (o OnceRequest) OnceSQL(ctx context.Context, tx *sql.Tx) (first bool, err error) {
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
 	}
-	return onceIn(ctx, pgkit.SQLTx{Tx: tx}, &req)
+	return onceIn(ctx, pgkit.SQLTx{Tx: tx}, &o)
 }
 
 // Queue appends [Once] to a batch, so that the work goes with it in one round trip. It
 // must be the first statement of the batch. With COMMIT at the end of the batch, or
 // outside a transaction, all of it goes in one commit. Where the key was used before the whole
-// batch fails and rolls back: [OnceRequest.BatchError] says so. [Store.SendOnce] does all of it.
-func (req OnceRequest) Queue(batch *pgx.Batch) error {
-	p, err := prepare(&req)
+// batch fails and rolls back: [OnceRequest.BatchError] says so.
+func (o OnceRequest) Queue(batch *pgx.Batch) error {
+	p, err := prepare(&o)
 	if err != nil {
 		return err
 	}
-	return p.queue(batch)
-}
-
-func (p *prepared) queue(batch *pgx.Batch) error {
 	st := p.query.OnceOrFail.Bind(p.args)
 	if err := st.Err(); err != nil {
 		return wrap("once", err)
@@ -102,76 +98,11 @@ func (p *prepared) queue(batch *pgx.Batch) error {
 	return nil
 }
 
-// SendOnce is [Once] for work that is known beforehand: the key, the queries of
-// batch and the commit go in one round trip. It reports false where the
-// key was used before for the same Name and Payload. Then the batch has changed no row, and SendOnce
-// costs one more round trip. SendOnce calls the functions of batch with the results, and never after it has
-// returned. A function that fails does not prevent the commit: SendOnce returns [store.ErrFateUnknown].
-//
-// The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
-// req is not used. Another transaction with the key is waited for, for at most
-// Config.LockTimeout. Besides the errors of Once it returns the server's error for a
-// query that fails, and [store.ErrFateUnknown] if the answer was lost. Send the same request and
-// batch again: the second SendOnce learns the fate. SendOnce does not change batch.
-func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
-	if batch == nil || batch.Len() == 0 || begins(batch) {
-		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
-	}
-	req.Schema = s.cfg.Schema
-	p, err := prepare(&req)
-	if err != nil {
-		return false, err
-	}
-	sent := new(pgx.Batch)
-	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
-	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
-		return false, wrap("once", err)
-	}
-	sent.Queue(bound.SQL, bound.Args...)
-	for _, setting := range bound.Settings() {
-		sent.Queue(setting)
-	}
-	if err := p.queue(sent); err != nil {
-		return false, err
-	}
-	if len(bound.Settings()) > 0 {
-		for _, setting := range pgkit.LockTimeoutReset() {
-			sent.Queue(setting)
-		}
-	}
-	sent.Queue(unbound.SQL)
-	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
-	for n := 0; ; n++ {
-		err := onceError(pgkit.SendBatch(ctx, s.db.Writer, sent))
-		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
-			return err == nil, wrap("once", err)
-		}
-		st := p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
-		r, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
-		switch {
-		case err == nil:
-			return false, s.confirmOnce(ctx, r, p)
-		case !errors.Is(err, pgx.ErrNoRows): // else it was swept in between
-			return false, wrap("once", err)
-		}
-	}
-}
-
-// sweptInBetween is how often a record that is in the way may be swept before it is read. Once is
-// rare, and several times mean that something else is in the way.
-const sweptInBetween = 3
-
-// begins reports whether b begins a transaction by itself. Only the results that b makes of a
-// failure show that.
-func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil }
-
 // BatchError returns an error wrapping [ErrDuplicate] if err is how a batch failed because of
 // [OnceRequest.Queue], and err itself otherwise. Whether the key was used for the
 // same is for [Once] to say.
-func (req OnceRequest) BatchError(err error) error { return onceError(err) }
-
-func onceError(err error) error {
-	if !errors.Is(err, pgkit.ErrFateUnknown) && isTaken(err) {
+func (o OnceRequest) BatchError(err error) error {
+	if isTaken(err) {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
@@ -194,13 +125,13 @@ func prepare(req *OnceRequest) (prepared, error) {
 	case req.Key.IsZero():
 		return prepared{}, fmt.Errorf("%w: no Key", ErrArgument)
 	}
-	if err := checkLength("Keep", req.Keep); err != nil {
+	if err := store.CheckLength("Keep", req.Keep); err != nil {
 		return prepared{}, err
 	}
 	if req.Keep == 0 {
 		req.Keep = store.DefaultAuditRetention
 	}
-	query, err := queriesBySchema.For(req.Schema)
+	query, err := queriesBySchema.For(req.Schema, false)
 	if err != nil {
 		return prepared{}, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
@@ -296,8 +227,8 @@ func (r *onceRecord) scan(row pgkit.Scanner) error {
 
 // OnceFunc is [Once] with the transaction around it: it begins one, in the round
 // trip that inserts the key, calls work, and commits. It reports false, and work was
-// not called, where the key was used before for the same. Work that is known
-// beforehand is done faster by [Store.SendOnce].
+// not called, where the key was used before for the same. Statements that work leaves to [Queue] go
+// with the commit. If all of the work is known beforehand, [OnceRequest.Queue] saves another round trip.
 //
 //	first, err := store.OnceFunc(ctx, request, func(ctx context.Context, tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, "insert into payout values ($1, $2)", to, cents)
@@ -310,9 +241,6 @@ func (r *onceRecord) scan(row pgkit.Scanner) error {
 // database/sql, finds it in work's ctx. Its Commit and Rollback return [ErrTxOwned], and after work
 // every method returns [ErrTxEnded]. If work returns an error or panics everything is rolled back,
 // the key too, and OnceFunc returns that error, or panics.
-//
-// A key that was used leaves an error in the server's log (unique_violation). Many such keys leave
-// few errors: for a second after an error OnceFunc looks keys up first.
 //
 // ctx bounds all of it. Besides the errors of Once, OnceFunc returns [store.ErrFateUnknown] if the
 // answer to COMMIT was lost, or ctx ended before the answer came. Call it again with the same
@@ -331,28 +259,20 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 	if err := s.db.Writer.Admit(ctx); err != nil {
 		return false, wrap("once", err)
 	}
-	if !s.repeats.lately() {
-		first, _, err := s.runOnce(ctx, putOrFail(p), work)
-		if first || err != nil {
-			return first, err
-		}
-		s.repeats.note()
-	}
-	first, r, err := s.runOnce(ctx, putOrFind(p), work)
+	first, r, err := s.runOnce(ctx, p, work)
 	if first || err != nil {
 		return first, err
 	}
-	s.repeats.note()
 	return false, s.confirmOnce(ctx, r, p)
 }
 
-// runOnce does the work in a transaction that put has begun with the key, and reports false
-// where put found it used.
-func (s *Store) runOnce(ctx context.Context, put putKey, work func(ctx context.Context, tx pgx.Tx) error) (bool, onceRecord, error) {
+// runOnce does the work in a transaction that begins with the key. It reports false, and returns the record that is in
+// the way, where the key was used.
+func (s *Store) runOnce(ctx context.Context, p prepared, work func(ctx context.Context, tx pgx.Tx) error) (bool, onceRecord, error) {
 	t := &tx{store: s, runs: ctx}
 	defer func() { _ = t.Rollback(ctx) }() // nothing, once it has ended; and the server does it where the connection broke
 	inside := &handlerTx{root: t, refuse: ErrTxOwned}
-	first, r, err := put(ctx, inside)
+	first, r, err := once(ctx, pgkit.PgxTx{Tx: inside}, p)
 	if !first || err != nil {
 		return false, r, t.blame(err)
 	}
@@ -363,32 +283,6 @@ func (s *Store) runOnce(ctx context.Context, put putKey, work func(ctx context.C
 		return false, r, wrap("once", conflict(err))
 	}
 	return true, r, nil
-}
-
-// A putKey inserts a key as the first statement of tx. Where it was used it returns false, and
-// tx may have failed.
-type putKey func(ctx context.Context, tx pgx.Tx) (first bool, r onceRecord, err error)
-
-// putOrFind returns the record that is in the way.
-func putOrFind(p prepared) putKey {
-	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
-		return once(ctx, pgkit.PgxTx{Tx: tx}, p)
-	}
-}
-
-// putOrFail does not return the record, and is faster if there is none.
-func putOrFail(p prepared) putKey {
-	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
-		st := p.query.OnceOrFail.Bind(p.args)
-		if err := st.Err(); err != nil {
-			return false, onceRecord{}, wrap("once", err)
-		}
-		_, err := tx.Exec(ctx, st.SQL, st.Args...)
-		if errors.Is(onceError(err), ErrDuplicate) {
-			return false, onceRecord{}, nil
-		}
-		return err == nil, onceRecord{}, wrap("once", err)
-	}
 }
 
 // confirmOnce decides about a record in the way, which may be visible before a standby has

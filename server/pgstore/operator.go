@@ -1,9 +1,9 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -19,10 +19,7 @@ import (
 // table of their own, and opaque records have an index. For all other requests List reads the whole
 // table. With a Parent it also does, unless [AddReaderIndexes] has made the index of children.
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if req.Limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
-	}
-	if err := checkLength("Running", req.Running); err != nil {
+	if err := cmp.Or(store.CheckLimit(req.Limit), store.CheckLength("Running", req.Running)); err != nil {
 		return nil, err
 	}
 	all, err := pgkit.All(ctx, s.db.Pool, s.listing(req), scanListed)
@@ -87,25 +84,27 @@ func after(t time.Time) pgtype.Timestamptz {
 // Resolve implements [store.OperatorStore], in a transaction of two statements if it does
 // anything. The server itself ends a statement after 10 s, or earlier if ctx ends earlier.
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
-	if err := checkResolve(req); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	args := pgx.NamedArgs{
 		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token),
-		"recovery_attempts": int32(req.RecoveryAttempts), "maybe_ran": req.MaybeRan, //nolint:gosec // checkResolve bounds it
+		"recovery_attempts": int32(req.RecoveryAttempts), "maybe_ran": req.MaybeRan, //nolint:gosec // Check bounds it
 		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": pgtype.Interval{}, "keep": pgtype.Interval{},
 		"keep_answer": intervalOrNull(req.KeepAnswer),
 		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.db.Briefly,
 	}
 	switch req.To {
 	case store.StateCompleted:
-		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // checkResolve bounds it
+		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // Check bounds it
 		args["envelope"], args["replay_for"] = req.Answer.Envelope, interval(req.ReplayFor)
 	case store.StateCancelled:
 		args["keep"] = interval(req.Keep)
 	}
 	st := s.query.Resolve.Bind(args)
-	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) { return s.moveBounded(ctx, req.ID, st) })
+	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) {
+		return s.moveNoted(ctx, req.ID, st, false, s.dropAttention)
+	})
 	if err == nil && !ok && r.Token == req.Token && r.Fence == req.From+1 {
 		ok = true // done before, and its answer was lost
 	}
@@ -122,10 +121,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
 	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) {
-		if s.cfg.Answers != AnswersInline {
-			return s.moveLocked(ctx, id, st)
-		}
-		return s.moveBounded(ctx, id, st)
+		return s.moveNoted(ctx, id, st, s.cfg.Answers != AnswersInline, s.dropAttention)
 	})
 	if ok && errors.Is(err, store.ErrRecordUnreadable) {
 		err = nil // the damage does not matter for a record that is forgotten
@@ -133,29 +129,9 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 	return r, ok, wrap("forget", err)
 }
 
-// moveLocked is move with the record locked before. Otherwise st would see a partition as it was
-// before a wait for the lock, and would miss the answer that it waited for.
-func (s *Store) moveLocked(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
-	return s.moveBy(ctx, id, store.Token{}, func() (moved, error) {
-		return pgkit.TxBounded(ctx, s.db.Writer, pgkit.StatementLimit(ctx, verbTime), func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
-			if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
-				return m, err
-			}
-			_, err = pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return m, nil
-			}
-			if err != nil {
-				return m, err
-			}
-			return moveIn(ctx, tx, st, s.unnoteMoved)
-		})
-	})
-}
-
 // Defer implements [store.OperatorStore], in one statement.
 func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
-	if err := checkLease(d); err != nil {
+	if err := store.CheckLease(d); err != nil {
 		return false, err
 	}
 	st := s.query.Defer.Bind(pgx.NamedArgs{"key": uuid(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
@@ -185,23 +161,6 @@ func scanAuditEntry(row pgx.CollectableRow) (e store.AuditEntry, err error) {
 	return e, nil
 }
 
-func checkResolve(req store.ResolveRequest) error {
-	if err := checkLength("Keep", req.Keep); err != nil {
-		return err
-	}
-	if req.RecoveryAttempts < 0 || req.RecoveryAttempts > math.MaxInt32 {
-		return fmt.Errorf("%w: RecoveryAttempts %d", ErrArgument, req.RecoveryAttempts)
-	}
-	switch req.To {
-	case store.StateReleased, store.StateCancelled:
-		return nil
-	case store.StateCompleted:
-		return checkSettlement(store.Settlement{State: req.To, Answer: req.Answer, ReplayFor: req.ReplayFor, KeepAnswer: req.KeepAnswer})
-	default:
-		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
-	}
-}
-
 // The keys that need a person have notes in a table of their own. Writes that make or end such a
 // key are few: they take a transaction of several statements, and other writes pay nothing.
 
@@ -214,7 +173,7 @@ func needsAttention(end store.Settlement) bool {
 // stays in the record.
 func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		st := s.query.Settle.BindFunc(settleArgs(end.owner, end.end, s.db.Briefly))
+		st := s.query.Settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly))
 		if err := sendSettings(ctx, tx, st); err != nil {
 			return false, err
 		}
@@ -222,13 +181,13 @@ func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 		if err != nil || len(settled) == 0 {
 			return false, err
 		}
-		return true, s.noteAttention(ctx, tx, end.owner.ID, end.owner.Fence, end.end.State)
+		return true, s.noteAttention(ctx, tx, store.Record{ID: end.owner.ID, Fence: end.owner.Fence, State: end.end.State})
 	})
 }
 
-// noteAttention is a part of the transaction that moves the record to state.
-func (s *Store) noteAttention(ctx context.Context, db executor, id store.ID, fence int64, state store.State) error {
-	return execute(ctx, db, s.noteStatement(id, fence, state))
+// noteAttention is a part of the transaction after which r needs a person.
+func (s *Store) noteAttention(ctx context.Context, db executor, r store.Record) error {
+	return execute(ctx, db, s.noteStatement(r.ID, r.Fence, r.State))
 }
 
 // noteInTx returns the statements that go before a settlement in a handler's transaction, with
@@ -257,9 +216,9 @@ func (s *Store) noteStatement(id store.ID, fence int64, state store.State) pgkit
 	return s.query.NoteAttention.Bind(pgx.NamedArgs{"key": uuid(id), "fence": fence, "state": int16(state)})
 }
 
-// dropAttention is a part of the transaction after which no person is needed.
-func (s *Store) dropAttention(ctx context.Context, db executor, id store.ID) error {
-	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": uuid(id)}))
+// dropAttention is a part of the transaction after which r needs no person.
+func (s *Store) dropAttention(ctx context.Context, db executor, r store.Record) error {
+	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": uuid(r.ID)}))
 }
 
 // sendSettings sends the settings that st needs before it, mostly none.
@@ -280,52 +239,47 @@ func execute(ctx context.Context, db executor, st pgkit.Statement) error {
 	return err
 }
 
-// moveWith is moveAs in a transaction, which ends with then if the update did anything.
-func (s *Store) moveWith(ctx context.Context, id store.ID, token store.Token, st pgkit.Statement,
-	then func(context.Context, pgx.Tx, store.Record) error,
-) (store.Record, bool, error) {
-	return s.moveBy(ctx, id, token, func() (moved, error) {
-		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (moved, error) {
-			return moveIn(ctx, tx, st, then)
-		})
-	})
-}
-
 // verbTime is how long the server works for one statement of an operator's verb at most.
 const verbTime = 10 * time.Second
 
-// moveBounded is moveWith for the verb of an operator. The server itself ends a statement that takes too long.
-func (s *Store) moveBounded(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
+// moveNoted is moveAs in a transaction that ends with note if the update did anything: note makes or drops the note on
+// the key. The server itself ends a statement that takes too long. With lock the record is locked before. Otherwise st
+// would see a partition as it was before a wait for the lock, and would miss the answer that it waited for.
+func (s *Store) moveNoted(ctx context.Context, id store.ID, st pgkit.Statement, lock bool,
+	note func(context.Context, executor, store.Record) error,
+) (store.Record, bool, error) {
+	move := func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
+		if lock {
+			if err := s.lockRecord(ctx, tx, id); err != nil {
+				return m, err
+			}
+		}
+		if err := sendSettings(ctx, tx, st); err != nil {
+			return m, err
+		}
+		m.found, err = pgkit.One(ctx, tx, st, scanRecord)
+		if err == nil {
+			err = note(ctx, tx, m.Record)
+		}
+		m.ok = err == nil
+		return m, err
+	}
 	return s.moveBy(ctx, id, store.Token{}, func() (moved, error) {
-		return pgkit.TxBounded(ctx, s.db.Writer, pgkit.StatementLimit(ctx, verbTime), func(ctx context.Context, tx pgx.Tx) (moved, error) {
-			return moveIn(ctx, tx, st, s.unnoteMoved)
-		})
+		m, err := pgkit.TxBounded(ctx, s.db.Writer, pgkit.StatementLimit(ctx, verbTime), move)
+		if errors.Is(err, pgx.ErrNoRows) { // the update did nothing
+			return moved{}, nil
+		}
+		return m, err
 	})
 }
 
-func moveIn(ctx context.Context, tx pgx.Tx, st pgkit.Statement, then func(context.Context, pgx.Tx, store.Record) error) (m moved, err error) {
-	if err := sendSettings(ctx, tx, st); err != nil {
-		return m, err
+// lockRecord returns an error wrapping [pgx.ErrNoRows] if there is no record.
+func (s *Store) lockRecord(ctx context.Context, tx pgx.Tx, id store.ID) error {
+	if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
+		return err
 	}
-	m.found, err = pgkit.One(ctx, tx, st, scanRecord)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return m, nil
-	}
-	if err == nil {
-		err = then(ctx, tx, m.Record)
-	}
-	m.ok = err == nil
-	return m, err
-}
-
-// noteMoved is for a move after which a person is needed.
-func (s *Store) noteMoved(ctx context.Context, tx pgx.Tx, r store.Record) error {
-	return s.noteAttention(ctx, tx, r.ID, r.Fence, r.State)
-}
-
-// unnoteMoved is for a move after which no person is needed.
-func (s *Store) unnoteMoved(ctx context.Context, tx pgx.Tx, r store.Record) error {
-	return s.dropAttention(ctx, tx, r.ID)
+	_, err := pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	return err
 }
 
 // hasNotes reports whether all records that req asks for have notes.

@@ -23,8 +23,8 @@ type queries struct {
 	PruneAudit                                                                pgkit.Query
 
 	// for Once and intents
-	Once, OnceOrFail, OnceRecord, OnceConfirm, BoundLocks, UnboundLocks, IntentBegin, Intent pgkit.Query
-	IntentDone, IntentsPending, IntentsSweep                                                 pgkit.Query
+	Once, OnceOrFail, OnceRecord, OnceConfirm, IntentBegin, Intent pgkit.Query
+	IntentDone, IntentsPending, IntentsSweep                       pgkit.Query
 
 	// for answers in partitions, and their upkeep
 	Partitions, DetachedPartitions, NoteDetached, ForgetDetached, OwnsAnswers, Clock pgkit.Query
@@ -38,24 +38,15 @@ type queries struct {
 	claimRows   *pgkit.RowsQuery // ClaimMany, for distributed tables
 }
 
-var (
-	queriesBySchema     = pgkit.BySchema[*queries]{Load: loadQueries}
-	distributedBySchema = pgkit.BySchema[*queries]{Load: loadDistributedQueries}
-)
+var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
 
-func loadQueries(schema string) (*queries, error) {
-	q := new(queries)
-	return q, pgkit.LoadStatements(queryFiles, schema, false, q)
-}
-
-// loadDistributedQueries loads the forms for distributed tables. Once and Barrier, which do not
-// know the tables, send statements that are the same in both forms.
-func loadDistributedQueries(schema string) (*queries, error) {
-	q := &queries{distributed: true}
-	if err := pgkit.LoadStatements(queryFiles, schema, true, q); err != nil {
-		return nil, err
+// loadQueries loads the statements. Once and Barrier, which do not know whether the tables are distributed, send
+// statements that are the same in both forms.
+func loadQueries(schema string, distributed bool) (*queries, error) {
+	q := &queries{distributed: distributed}
+	err := pgkit.LoadStatements(queryFiles, schema, distributed, q)
+	if err == nil && distributed {
+		q.claimRows, err = q.ClaimMany.Rows()
 	}
-	var err error
-	q.claimRows, err = q.ClaimMany.Rows()
 	return q, err
 }

@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -62,7 +61,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if err := pgkit.CheckPool(pool); err != nil {
 		return nil, wrap("new reader", err)
 	}
-	query, err := readerQueriesBySchema.For(cfg.Schema)
+	query, err := readerQueriesBySchema.For(cfg.Schema, false)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 	}
@@ -83,11 +82,7 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := &readerQueriesBySchema
-	if distributed {
-		from = &distributedReaderQueriesBySchema
-	}
-	q, err := from.For(r.cfg.Schema)
+	q, err := readerQueriesBySchema.For(r.cfg.Schema, distributed)
 	if err == nil {
 		r.query.Store(q)
 	}
@@ -128,7 +123,7 @@ var readerIndexes = []component.Index{
 // returns errors wrapping [ErrConfig] for a schema that cannot be, or for an index of such a name with
 // other columns, and [ErrSchemaMissing].
 func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	q, err := readerQueriesBySchema.For(schema)
+	q, err := readerQueriesBySchema.For(schema, false)
 	if err != nil {
 		return fmt.Errorf("%w: schema: %w", ErrConfig, err)
 	}
@@ -153,16 +148,11 @@ type readerQueries struct {
 	CountAttention, ReaderSize, ReaderSweepLag, ReaderYoung, ReaderAudit, ReaderAuditOf      pgkit.Query
 }
 
-var (
-	readerQueriesBySchema            = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(false)}
-	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(true)}
-)
-
-func loadReaderQueries(distributed bool) func(schema string) (*readerQueries, error) {
-	return func(schema string) (*readerQueries, error) {
+var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{
+	Load: func(schema string, distributed bool) (*readerQueries, error) {
 		q := new(readerQueries)
 		return q, pgkit.LoadStatements(queryFiles, schema, distributed, q)
-	}
+	},
 }
 
 // Show implements [store.Reader]. A damaged record is returned as far as it can be read.
@@ -230,7 +220,7 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 	if !req.To.IsZero() {
 		from, _ = req.Window(req.To)
 		// No ID is less than the zero ID. So this is the end of a page before the window, and it excludes To.
-		if to := (store.Cursor{CreatedAt: req.To}); last.CreatedAt.IsZero() || earlier(to, last) {
+		if to := (store.Cursor{CreatedAt: req.To}); last.CreatedAt.IsZero() || to.Compare(last) < 0 {
 			last = to
 		}
 	}
@@ -246,10 +236,6 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 		"before_created_at": end, "before_key": uuid(last.ID),
 		"states": of, "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
 	})
-}
-
-func earlier(a, b store.Cursor) bool {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:])) < 0
 }
 
 // indexes reports which of the optional indexes are there.

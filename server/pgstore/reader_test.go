@@ -245,19 +245,6 @@ func TestReader_locks(t *testing.T) {
 	finds(show(fresh), store.ErrNotFound)
 }
 
-// A look takes one round trip on a connection that knows the statement.
-func TestReader_roundTrips(t *testing.T) {
-	t.Parallel()
-	var all trips
-	r := openReader(t, pgtest.NewPool(t, migrateForReaders), pgstore.ReaderConfig{}, all.watch, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
-	show := func() {
-		_, err := r.Show(t.Context(), random())
-		require.ErrorIs(t, err, store.ErrNotFound)
-	}
-	show()
-	require.EqualValues(t, 1, all.count(show))
-}
-
 // A reader changes nothing, whatever a statement says: its transactions only read.
 func TestReader_onlyReads(t *testing.T) {
 	t.Parallel()

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -32,7 +30,7 @@ type found struct {
 func scanRecord(row pgx.CollectableRow) (found, error) {
 	c := new(columns)
 	all := c.targets()
-	if err := scanRow(row, 1, all[1:len(all)-1]); err != nil {
+	if err := row.Scan(all[1 : len(all)-1]...); err != nil {
 		return found{}, err
 	}
 	return c.found(), nil
@@ -43,7 +41,7 @@ func scanRecord(row pgx.CollectableRow) (found, error) {
 func scanListed(row pgx.CollectableRow) (store.Record, error) {
 	c := new(columns)
 	all := c.targets()
-	if err := scanRow(row, 1, all[1:len(all)-2]); err != nil {
+	if err := row.Scan(all[1 : len(all)-2]...); err != nil {
 		return store.Record{}, err
 	}
 	r := c.record()
@@ -55,7 +53,7 @@ func scanListed(row pgx.CollectableRow) (store.Record, error) {
 // one of them.
 func scanOutline(row pgx.CollectableRow) (store.Record, error) {
 	c := new(columns)
-	if err := scanRow(row, 1, c.targets()[1:outlined]); err != nil {
+	if err := row.Scan(c.targets()[1:outlined]...); err != nil {
 		return store.Record{}, err
 	}
 	return c.record(), nil
@@ -64,7 +62,7 @@ func scanOutline(row pgx.CollectableRow) (store.Record, error) {
 // scanFound is scanRecord with the column that says whether commits wait for a standby.
 func scanFound(row pgx.CollectableRow) (found, error) {
 	c := new(columns)
-	if err := scanRow(row, 1, c.targets()[1:]); err != nil {
+	if err := row.Scan(c.targets()[1:]...); err != nil {
 		return found{}, err
 	}
 	return c.found(), nil
@@ -74,7 +72,7 @@ func scanFound(row pgx.CollectableRow) (found, error) {
 // from 1, in front.
 func scanNumberedFound(row pgx.CollectableRow) (i int, f found, err error) {
 	c := new(columns)
-	if err := scanRow(row, 0, c.targets()); err != nil {
+	if err := row.Scan(c.targets()...); err != nil {
 		return -1, f, err
 	}
 	return int(c.number) - 1, c.found(), nil
@@ -97,17 +95,6 @@ type columns struct {
 	memo                                []byte
 	now                                 pgtype.Timestamptz
 	synchronous                         bool
-}
-
-// columnTypes are those of columns' targets.
-var columnTypes = [...]uint32{
-	pgtype.Int8OID, pgtype.TimestamptzOID,
-	pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.UUIDOID,
-	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID,
-	pgtype.Int4OID, pgtype.TextOID,
-	pgtype.UUIDOID, pgtype.Int2OID, pgtype.ByteaOID, pgtype.ByteaOID,
-	pgtype.ByteaOID,
-	pgtype.BoolOID,
 }
 
 // outlined is the number of targets that a statement with /*outline*/ fills, and the number before them.
@@ -227,46 +214,3 @@ func fromTimestamp(t pgtype.Timestamptz) time.Time {
 	}
 	return t.Time.UTC()
 }
-
-// scanRow reads a row whose columns are those of a record from the one with number first on. It is
-// pgx's Scan, except for when plans are made. Scan makes plans for each statement anew, which for
-// one row takes as long as reading the row.
-func scanRow(row pgx.CollectableRow, first int, targets []any) error {
-	values, fields := row.RawValues(), row.FieldDescriptions()
-	if len(values) != len(targets) || len(fields) != len(targets) {
-		return fmt.Errorf("a record's row has %d columns, described %d, want %d", len(values), len(fields), len(targets))
-	}
-	plans := columnPlans()[first:]
-	for i, target := range targets {
-		if err := plans[i].planOf(&fields[i], target).Scan(values[i], target); err != nil {
-			return pgx.ScanArgError{ColumnIndex: i, FieldName: fields[i].Name, Err: err}
-		}
-	}
-	return nil
-}
-
-// A columnPlan is how a column is read, in each format by its number in the protocol.
-type columnPlan struct {
-	oid     uint32
-	formats [2]pgtype.ScanPlan
-}
-
-func (p *columnPlan) planOf(field *pgconn.FieldDescription, target any) pgtype.ScanPlan {
-	if field.DataTypeOID != p.oid { // somebody altered the table
-		return pgtype.NewMap().PlanScan(field.DataTypeOID, field.Format, target)
-	}
-	return p.formats[field.Format]
-}
-
-// columnPlans are safe for concurrent use: a plan does not keep the values that it reads.
-var columnPlans = sync.OnceValue(func() []columnPlan {
-	types := pgtype.NewMap()
-	all := make([]columnPlan, len(columnTypes))
-	for i, target := range new(columns).targets() {
-		all[i].oid = columnTypes[i]
-		for format := range all[i].formats {
-			all[i].formats[format] = types.PlanScan(columnTypes[i], int16(format), target) //nolint:gosec // 0 or 1
-		}
-	}
-	return all
-})

@@ -21,8 +21,27 @@ type fakeRow struct {
 	values [][]byte
 }
 
-func (r *fakeRow) FieldDescriptions() []pgconn.FieldDescription { return r.fields }
-func (r *fakeRow) RawValues() [][]byte                          { return r.values }
+// Scan implements [pgx.CollectableRow].
+func (r *fakeRow) Scan(targets ...any) error {
+	types := pgtype.NewMap()
+	for i, target := range targets {
+		if err := types.Scan(r.fields[i].DataTypeOID, r.fields[i].Format, r.values[i], target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columnTypes are those of columns' targets.
+var columnTypes = [...]uint32{
+	pgtype.Int8OID, pgtype.TimestamptzOID,
+	pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.UUIDOID,
+	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID,
+	pgtype.Int4OID, pgtype.TextOID,
+	pgtype.UUIDOID, pgtype.Int2OID, pgtype.ByteaOID, pgtype.ByteaOID,
+	pgtype.ByteaOID,
+	pgtype.BoolOID,
+}
 
 // set makes column i another value, of another type.
 func (r *fakeRow) set(tb testing.TB, i int, oid uint32, value any) {
@@ -62,17 +81,6 @@ func rowOf(tb testing.TB, format int16) *fakeRow {
 	return r
 }
 
-func TestScan_bothFormats(t *testing.T) {
-	for name, format := range map[string]int16{"text": pgtype.TextFormatCode, "binary": pgtype.BinaryFormatCode} {
-		t.Run(name, func(t *testing.T) {
-			i, f, err := scanNumberedFound(rowOf(t, format))
-			require.NoError(t, err)
-			require.Equal(t, 0, i)
-			require.Equal(t, found{Record: scanned, synchronous: true}, f)
-		})
-	}
-}
-
 // The answer stays valid after its row, although the connection reuses the row's memory.
 func TestScan_keepsNothingOfTheRow(t *testing.T) {
 	row := rowOf(t, pgtype.BinaryFormatCode)
@@ -82,38 +90,6 @@ func TestScan_keepsNothingOfTheRow(t *testing.T) {
 		clear(value)
 	}
 	require.Equal(t, scanned, f.Record)
-}
-
-// A column can have a wider or narrower type, by somebody's change.
-func TestScan_otherTypes(t *testing.T) {
-	row := rowOf(t, pgtype.BinaryFormatCode)
-	row.set(t, 0, pgtype.Int4OID, int32(1))
-	row.set(t, 4, pgtype.Int4OID, int32(2))
-	row.set(t, 16, pgtype.VarcharOID, scanned.Route)
-	i, f, err := scanNumberedFound(row)
-	require.NoError(t, err)
-	require.Equal(t, 0, i)
-	require.Equal(t, found{Record: scanned, synchronous: true}, f)
-}
-
-func TestScan_refuses(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(t *testing.T, r *fakeRow)
-		says   string
-	}{
-		"a column too few":  {func(_ *testing.T, r *fakeRow) { r.fields, r.values = r.fields[1:], r.values[1:] }, "22 columns"},
-		"values without":    {func(_ *testing.T, r *fakeRow) { r.fields = r.fields[1:] }, "described 22"},
-		"null as a fence":   {func(_ *testing.T, r *fakeRow) { r.values[3] = nil }, "c3"},
-		"a short value":     {func(_ *testing.T, r *fakeRow) { r.values[2] = r.values[2][1:] }, "c2"},
-		"a type of another": {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.TextOID, "three") }, "c3"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			row := rowOf(t, pgtype.BinaryFormatCode)
-			c.change(t, row)
-			_, _, err := scanNumberedFound(row)
-			require.ErrorContains(t, err, c.says)
-		})
-	}
 }
 
 // A row can be readable and still hold values that no statement writes.
@@ -154,33 +130,4 @@ func TestScan_damage(t *testing.T) {
 			require.ErrorContains(t, f.damage, scanned.ID.String())
 		})
 	}
-}
-
-// BenchmarkScan reads one row, as a replay does. It compares plans made once with plans made for each row, as pgx
-// makes them.
-func BenchmarkScan(b *testing.B) {
-	row := rowOf(b, pgtype.BinaryFormatCode)
-	types := pgtype.NewMap()
-	b.Run("plans=once", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, _, err := scanNumberedFound(row); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("plans=each", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c := new(columns)
-			for i, target := range c.targets() {
-				if err := types.PlanScan(columnTypes[i], row.fields[i].Format, target).Scan(row.values[i], target); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := c.found().damage; err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

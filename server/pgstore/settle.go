@@ -18,7 +18,7 @@ import (
 // Settle implements [store.Store], in one statement if the owner still owns
 // the key.
 func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
-	if err := checkSettlement(end); err != nil {
+	if err := end.Check(); err != nil {
 		return err
 	}
 	ok, err := s.settleRow(ctx, o, end)
@@ -56,21 +56,32 @@ func (s *Store) readPatiently(ctx context.Context, id store.ID) (store.Record, e
 // server's clock is ahead of this process's clock. If a transaction, such as an undo's, holds the
 // record, it waits for Config.LockTimeout, and holds no connection meanwhile.
 func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settlement) (bool, error) {
-	apart, tries := s.goesApart(end), 0
+	apart, alone, tries := s.goesApart(end), false, 0
 	for wait := pgkit.WaitForLock(s.cfg.LockTimeout); ; {
 		var ok bool
 		var err error
-		if needsAttention(end) {
+		kind := s.rows.settlements
+		if apart {
+			kind = s.rows.apart
+		}
+		switch {
+		case needsAttention(end):
 			ok, err = s.settleNoted(ctx, settlement{o, end})
-		} else {
-			ok, err = s.rows.settle(ctx, settlement{o, end}, apart)
+		case alone:
+			_, ok, err = kind.DoAlone(ctx, settlement{o, end})
+		default:
+			_, ok, err = kind.Do(ctx, settlement{o, end})
 		}
 		if apart && s.lacksPartition(err) {
 			apart = false
 			continue
 		}
 		tries++
-		if !pgkit.AgainAfterConflict(ctx, tries, err) && !wait.Again(ctx, err) {
+		switch {
+		case pgkit.AgainAfterConflict(ctx, tries, err):
+		case wait.Again(ctx, err):
+			alone = true
+		default:
 			return ok, err
 		}
 	}
@@ -89,7 +100,7 @@ const (
 // an undo holds, for example, makes the statement fail. Then Renew halves the batch until that
 // record is alone. The owners of the other records are renewed.
 func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
-	if err := checkLease(lease); err != nil {
+	if err := store.CheckLease(lease); err != nil {
 		return store.Renewal{}, err
 	}
 	r := renewing{store: s, lease: lease}

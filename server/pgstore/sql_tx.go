@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
@@ -43,37 +42,13 @@ type held struct{ std *stdlib.Conn }
 
 var _ pgkit.Held = (*held)(nil)
 
-// hold takes a connection from the pool that works, as far as is known.
+// hold takes a connection from the pool.
 func (s *Store) hold(ctx context.Context) (*held, error) {
-	return working(ctx, s, func(ctx context.Context) (*held, error) {
-		conn, err := s.connector.Connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return &held{conn.(*stdlib.Conn)}, nil //nolint:errcheck,forcetypeassert // the connector's own type
-	})
-}
-
-// take is hold for one round trip of this package's own, which is not for database/sql: the driver's connection costs
-// more than the pool's.
-func (s *Store) take(ctx context.Context) (*pgxpool.Conn, error) {
-	return working(ctx, s, s.db.Pool.Acquire)
-}
-
-// working takes connections until one works, as far as is known.
-func working[C pgkit.Held](ctx context.Context, s *Store, take func(context.Context) (C, error)) (C, error) {
-	for {
-		conn, err := take(ctx)
-		if err != nil || s.suspicion.clears(ctx, s.db.Pool, conn.Conn()) {
-			return conn, err
-		}
-		_ = conn.Conn().Close(ctx)
-		conn.Release()
-		if err := ctx.Err(); err != nil {
-			var none C
-			return none, err
-		}
+	conn, err := s.connector.Connect(ctx)
+	if err != nil {
+		return nil, err
 	}
+	return &held{conn.(*stdlib.Conn)}, nil //nolint:errcheck,forcetypeassert // the connector's own type
 }
 
 // Conn implements pgkit.Held.

@@ -13,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // entries is a guard over a store with a table of entries. Its pool has one
@@ -20,9 +21,9 @@ import (
 func entries(tb testing.TB, changes ...func(*pgxpool.Config)) (*server.Guard, *pgxpool.Pool) {
 	tb.Helper()
 	one := func(cfg *pgxpool.Config) { cfg.MaxConns = 1 }
-	store, look := open(tb, pgstore.Config{}, append(changes, one)...)
+	keys, look := open(tb, pgstore.Config{}, append(changes, one)...)
 	exec(tb, look, "create table entry (id int primary key, what text)")
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	g, err := server.NewGuard(keys, server.Unscoped, server.Config{})
 	require.NoError(tb, err)
 	return g, look
 }
@@ -156,7 +157,7 @@ func TestSQLTx_inACompletionHook(t *testing.T) {
 	_, err := do(t, g, server.Keyed, "k", func(ctx context.Context) (int, error) {
 		_, err := pgstore.SQLTx(ctx)
 		require.ErrorIs(t, err, pgstore.ErrNoTx)
-		return 0, pgstore.OnComplete(ctx, func(ctx context.Context, _ pgx.Tx) error {
+		return 0, store.OnComplete(ctx, func(ctx context.Context) error {
 			tx, err := pgstore.SQLTx(ctx)
 			if err != nil {
 				return err

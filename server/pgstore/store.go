@@ -3,10 +3,7 @@ package pgstore
 import (
 	"context"
 	"database/sql/driver"
-	"sync/atomic"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -20,7 +17,6 @@ import (
 type Store struct {
 	db          *component.Database
 	connector   driver.Connector // of the pool, for transactions
-	suspicion   suspicion        // of connections for transactions
 	cfg         Config
 	renewals    *pgkit.Writer // apart, so that detached writes do not count for them
 	rows        *combined
@@ -28,7 +24,6 @@ type Store struct {
 	poller      *poller
 	query       *queries
 	placement   pgkit.Placement // of distributed tables
-	repeats     contention      // among keys of OnceFunc
 	ownsPool    bool
 	partitioned partitioned
 	swept       position
@@ -102,14 +97,6 @@ func (s *Store) matchTables(ctx context.Context) (*Store, error) {
 	return New(s.db.Pool, cfg)
 }
 
-// queries returns the form of the statements that the tables need.
-func (c Config) queries() (*queries, error) {
-	if c.Distributed {
-		return distributedBySchema.For(c.Schema)
-	}
-	return queriesBySchema.For(c.Schema)
-}
-
 // New returns a store on a pool that the caller made and will close, after
 // [Store.Close]. Its configuration must have gone through [Prepare], else New
 // returns an error wrapping [ErrNotPrepared].
@@ -122,7 +109,7 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 	if err != nil {
 		return nil, err
 	}
-	query, err := cfg.queries()
+	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {
 		return nil, wrap("new", err)
 	}
@@ -205,43 +192,4 @@ func (s *Store) closePool(ctx context.Context) {
 	if s.db.Pool.Stat().AcquiredConns() == 0 {
 		<-closed
 	}
-}
-
-// A suspicion remembers that a transaction lost its connection. The pool's other
-// connections may be broken too, as after a restart of the server: each is asked once
-// before a transaction begins on it. A run is repeated only once, so its second
-// connection must work. The zero suspicion is ready to use.
-type suspicion struct{ since atomic.Int64 } // in nanoseconds; 0: never
-
-// suspectTimeout is how long a connection has to answer. A healthy server takes a
-// moment.
-const suspectTimeout = time.Second
-
-const checkedKey = "github.com/fanonce/fanonce/server/pgstore checked"
-
-func (s *suspicion) raise() { s.since.Store(time.Now().UnixNano()) }
-
-// clears reports whether conn of pool works, as far as is known. It blocks for a round
-// trip if conn has not been asked since the last loss. The idle connections to a server
-// that says nothing are given up together: one after the other would take too long.
-func (s *suspicion) clears(ctx context.Context, pool *pgxpool.Pool, conn *pgx.Conn) bool {
-	since := s.since.Load()
-	if since == 0 {
-		return true
-	}
-	data := conn.PgConn().CustomData()
-	if checked, ok := data[checkedKey].(int64); ok && checked > since {
-		return true
-	}
-	ask, cancel := context.WithTimeout(ctx, suspectTimeout)
-	defer cancel()
-	began := time.Now().UnixNano()
-	if conn.Ping(ask) != nil {
-		if ask.Err() != nil && ctx.Err() == nil {
-			pool.Reset()
-		}
-		return false
-	}
-	data[checkedKey] = began
-	return true
 }

@@ -25,8 +25,8 @@ import (
 // there. Otherwise each call would pass over the records that earlier calls deleted, until a vacuum
 // clears them away, and over records that must stay.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
-	if limit <= 0 {
-		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
+	if err := store.CheckLimit(limit); err != nil {
+		return 0, err
 	}
 	from := s.swept.get()
 	n, err := s.sweepFrom(ctx, from, limit)
@@ -191,7 +191,7 @@ const auditBatch = 1000
 //
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
-	if age <= 0 || age > longest {
+	if age <= 0 || age > store.MaxRetention {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
 	st := s.query.PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})

@@ -44,14 +44,14 @@ func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 
 // Cancel implements [store.Tx].
 func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
-	if err := checkLength("Keep", req.Keep); err != nil {
+	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
 	b, err := t.store.cancel(ctx, &handlerTx{root: t, refuse: ErrTxOwned}, req)
 	if errors.Is(err, ErrTxEnded) {
 		return store.Record{}, false, err
 	}
-	return b.record, b.existed, wrap("cancel", conflict(beingDecided(err)))
+	return b.record, b.existed, wrap("cancel", conflict(toInProgress(err)))
 }
 
 // Rollback implements [store.Tx]. It does not stop where ctx ends: a connection
@@ -117,7 +117,7 @@ func (t *tx) closeSQL(from stage) {
 // handler did to the transaction, or the COMMIT that was refused. No row is committed
 // then, unless the handler itself sent a COMMIT.
 func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
-	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {
+	if err := errors.Join(end.Check(), t.committable()); err != nil {
 		if errors.Is(err, ErrTxEnded) {
 			return ErrTxEnded
 		}
@@ -147,7 +147,7 @@ func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Se
 	if len(queued) == 0 {
 		return t.store.settleUnused(ctx, o, end)
 	}
-	conn, err := t.store.take(ctx)
+	conn, err := t.store.db.Pool.Acquire(ctx) // not hold: the driver's connection costs more
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,6 @@ func (t *tx) finish(ctx context.Context, conn pgkit.Held, end settlement, e endi
 		return err
 	}
 	if unsent || pgconn.SafeToRetry(err) && ctx.Err() == nil {
-		t.store.suspicion.raise()
 		return fmt.Errorf("%w: %w", store.ErrTxLost, err)
 	}
 	return err

@@ -93,7 +93,6 @@ func (t *tx) lostUnlessGivenUp() error {
 	if t.asked != nil && errors.Is(t.asked.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: a statement took longer than the handler allowed", ErrTxFailed)
 	}
-	t.store.suspicion.raise()
 	return fmt.Errorf("%w: the connection broke", store.ErrTxLost)
 }
 
