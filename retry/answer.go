@@ -20,23 +20,18 @@ import (
 // answer reads more.
 const maxSnippet = 64 << 10
 
-// An answer is a complete answer.
+// An answer is a complete answer of any status. Its Body may be longer than in an Answer.
 type answer struct {
-	status  int
-	header  http.Header
+	Answer
 	raw     *http.Response // with its body spent
-	body    []byte
-	problem *wire.Problem // the idempotency layer's; nil: the body is not one
-	code    wire.Code     // the idempotency layer's; "": the answer is not its own
-	theirs  wire.Code     // the service's own code, unless it could be taken for code
-	detail  string        // of either problem
-	cut     bool          // the body is longer than body
-
-	replayed bool // the callee says that an earlier attempt had run
-	honoured bool // and that it honoured the key
+	problem *wire.Problem  // the idempotency layer's; nil: the body is not one
+	code    wire.Code      // the idempotency layer's; "": the answer is not its own
+	theirs  wire.Code      // the service's own code, unless it could be taken for code
+	detail  string         // of either problem
+	cut     bool           // the body is longer than Body
 }
 
-func (a *answer) success() bool { return a.status/100 == 2 }
+func (a *answer) success() bool { return a.Status/100 == 2 }
 
 func (a *answer) usable() bool { return a.success() && !a.cut }
 
@@ -44,7 +39,7 @@ func (a *answer) usable() bool { return a.success() && !a.cut }
 func (a *answer) tooLong() bool { return a.success() && a.cut }
 
 // snippet returns the beginning of the body.
-func (a *answer) snippet() []byte { return a.body[:min(len(a.body), maxSnippet)] }
+func (a *answer) snippet() []byte { return a.Body[:min(len(a.Body), maxSnippet)] }
 
 // replayedHeader reads Idempotent-Replayed, as this library's services and Stripe send it.
 func replayedHeader(header http.Header) (replayed, honoured bool) {
@@ -57,9 +52,9 @@ func (a *answer) err() error {
 	case a.usable():
 		return nil
 	case a.tooLong():
-		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.status)
+		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.Status)
 	default:
-		return &answerError{status: a.status, code: a.shown()}
+		return &answerError{status: a.Status, code: a.shown()}
 	}
 }
 
@@ -67,7 +62,7 @@ func (a *answer) err() error {
 // maxSnippet of an answer that is not 2xx. If the caller is given the answer, it reads at
 // least that much. An answer that breaks off is a failure: the error wraps ErrTruncated.
 func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
-	a.status, a.header, a.raw = resp.StatusCode, resp.Header, resp
+	a.Status, a.Header, a.raw = resp.StatusCode, resp.Header, resp
 	if resp.Body == nil {
 		return nil
 	}
@@ -84,9 +79,9 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	}
 	body, whole, err := readBody(resp.Body, resp.ContentLength, maxBytes)
 	if err != nil {
-		return fmt.Errorf("%w: status %d: %w", ErrTruncated, a.status, err)
+		return fmt.Errorf("%w: status %d: %w", ErrTruncated, a.Status, err)
 	}
-	a.body, a.cut = body, !whole
+	a.Body, a.cut = body, !whole
 	if a.success() {
 		return nil
 	}
@@ -97,8 +92,8 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 // readProblem finds out who refused the call, and why. The header goes first: the body
 // may have the service's own shape.
 func (a *answer) readProblem() {
-	a.code = codeOf(a.header)
-	contentType := a.header.Get("Content-Type")
+	a.code = codeOf(a.Header)
+	contentType := a.Header.Get("Content-Type")
 	if p, ok := wire.ParseProblem(contentType, a.snippet()); ok && (a.code == "" || a.code == p.Code) {
 		a.problem, a.code, a.detail = &p, p.Code, clean(p.Detail)
 		return

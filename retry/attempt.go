@@ -42,14 +42,14 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := e.roundTrip(out)
 	e.repeats += e.seen.deliveries(resp) - 1
-	a := new(answer)
+	a := &answer{Answer: Answer{Keyed: !e.task.Key.IsZero(), conflict: e.frozen.carrier.profile.Conflict}}
 	if err == nil {
 		err = a.read(resp, e.client.cfg.MaxResponseBytes, e.whole)
 	}
 	if err != nil {
 		return nil, e.blame(ctx, err)
 	}
-	a.replayed, a.honoured = e.frozen.carrier.replayed(a.header)
+	a.Replayed, a.Honoured = e.frozen.carrier.replayed(a.Header)
 	e.answer, e.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil

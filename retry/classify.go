@@ -131,7 +131,7 @@ func (e *exchange) verdict() Verdict {
 		return verdictOf(e.failed, e.seen)
 	}
 	if e.answer.usable() {
-		return StatusVerdict(e.answer.status) // nothing in its headers could make it another
+		return StatusVerdict(e.answer.Status) // nothing in its headers could make it another
 	}
 	v := e.classify(e.answer)
 	v.RetryAfter = max(v.RetryAfter, e.retryAfter(e.answer))
@@ -142,13 +142,13 @@ func (e *exchange) verdict() Verdict {
 // forbidsRetry reports whether the callee says that no retry can help. With other credentials,
 // which whoever begins anew may have, one can.
 func (a *answer) forbidsRetry() bool {
-	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
-	return ok && !retry && a.status != http.StatusUnauthorized
+	retry, ok := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry))
+	return ok && !retry && a.Status != http.StatusUnauthorized
 }
 
 // allowsRetry reports whether the callee says that a retry can help.
 func (a *answer) allowsRetry() bool {
-	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
+	retry, ok := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry))
 	return ok && retry
 }
 
@@ -172,13 +172,14 @@ func (e *exchange) classify(a *answer) Verdict {
 		}
 		return v
 	}
-	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !e.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed, conflict: e.frozen.carrier.profile.Conflict}
+	shown := a.Answer
+	shown.Body = a.snippet()
 	if classify := e.frozen.carrier.profile.Classify; classify != nil && !a.success() {
-		if v, ok := classify(answer); ok {
+		if v, ok := classify(shown); ok {
 			return v
 		}
 	}
-	return answer.Verdict()
+	return shown.Verdict()
 }
 
 // Verdict is what the client makes of the answer where no [Profile.Classify] does: the row of
@@ -214,7 +215,7 @@ func (e *exchange) retryAfter(a *answer) time.Duration {
 	if a.problem != nil && a.problem.RetryAfter() > 0 {
 		return a.problem.RetryAfter()
 	}
-	wait, _ := wire.RetryAfter(a.header, time.Now())
+	wait, _ := wire.RetryAfter(a.Header, time.Now())
 	return wait
 }
 

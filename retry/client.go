@@ -72,7 +72,7 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 		return nil, e.err
 	}
 	a := e.last
-	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: e.attempts}, nil
+	return &Response{Status: a.Status, Header: a.Header, Body: a.Body, Replayed: a.Replayed, Attempts: e.attempts}, nil
 }
 
 // Check returns the error for which Send would refuse the call before it sends anything: one

@@ -95,9 +95,9 @@ func (e *exchange) check(err error) bool {
 func (e *exchange) fail(err, stop error) {
 	failed := e.run.fail(err, stop)
 	if a := e.last; a != nil {
-		failed.Status, failed.Code, failed.Detail, failed.Header = a.status, a.shown(), a.detail, a.header
+		failed.Status, failed.Code, failed.Detail, failed.Header = a.Status, a.shown(), a.detail, a.Header
 		failed.Body = a.snippet()
-		if len(a.body) > len(failed.Body) { // an error may be kept for long
+		if len(a.Body) > len(failed.Body) { // an error may be kept for long
 			failed.Body = bytes.Clone(failed.Body)
 		}
 	}

@@ -66,7 +66,7 @@ func (r *run) eventOfEnd(began time.Time, outcome Outcome, a *answer, err error)
 	e := r.event()
 	e.Attempts, e.Outcome, e.Elapsed, e.Err = r.attempts, outcome, time.Since(began), err
 	if a != nil {
-		e.Status, e.Code, e.Replayed = a.status, a.code, a.replayed
+		e.Status, e.Code, e.Replayed = a.Status, a.code, a.Replayed
 	}
 	return e
 }

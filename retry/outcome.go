@@ -185,9 +185,6 @@ var (
 	// ErrConfig: [New] rejects a field of its configuration, or a call
 	// was asked of a [Client] that New did not make.
 	ErrConfig = errors.New("retry: bad config")
-	// ErrProfile: [New] rejects a field of [Config.Profile], which contradicts another one
-	// or itself. It wraps ErrConfig.
-	ErrProfile = fmt.Errorf("%w: Profile", ErrConfig)
 	// ErrInvalid: a [Call] cannot be sent as it is. It was not sent.
 	ErrInvalid = errors.New("retry: invalid call")
 	// ErrPayloadChanged: an attempt would have had another method, URL, key or body than

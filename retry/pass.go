@@ -93,7 +93,7 @@ func (p *passage) send() (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.answer = &answer{status: resp.StatusCode, header: resp.Header, code: codeOf(resp.Header)}
+	p.answer = &answer{Answer: Answer{Status: resp.StatusCode, Header: resp.Header}, code: codeOf(resp.Header)}
 	p.last = p.answer
 	return resp, nil
 }
@@ -166,8 +166,8 @@ func (p *passage) classify(resp *http.Response) Verdict {
 	if resp.StatusCode == http.StatusSwitchingProtocols && p.safe {
 		return Verdict{Outcome: Completed, Evidence: "101: switched protocols"}
 	}
-	replayed, honoured := p.client.carrier.replayed(resp.Header)
-	return Answer{Status: resp.StatusCode, Header: resp.Header, Replayed: replayed, Honoured: honoured}.Verdict()
+	p.answer.Replayed, p.answer.Honoured = p.client.carrier.replayed(resp.Header)
+	return p.answer.Verdict()
 }
 
 // failure returns the row of an attempt without an answer.
@@ -216,7 +216,7 @@ func (p *passage) fail(err, stop error) *Error {
 	}
 	e := p.run.fail(err, stop)
 	if a := p.last; a != nil {
-		e.Status, e.Code, e.Header = a.status, a.code, a.header
+		e.Status, e.Code, e.Header = a.Status, a.code, a.Header
 	}
 	return e
 }

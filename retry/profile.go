@@ -108,10 +108,10 @@ func (p *Profile) Expires(first time.Time) time.Time {
 
 // profileError returns err as that of a Profile's field.
 func profileError(field, format string, args ...any) error {
-	return fmt.Errorf("%w.%s: %w", ErrProfile, field, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: Profile.%s: %w", ErrConfig, field, fmt.Errorf(format, args...))
 }
 
-// check returns an error wrapping ErrProfile if the profile contradicts itself, or cannot
+// check returns an error wrapping ErrConfig if the profile contradicts itself, or cannot
 // serve calls that take up to timeout.
 func (p *Profile) check(timeout time.Duration) error {
 	switch {

@@ -339,7 +339,7 @@ func TestNew_refusesProfiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := retry.New(retry.Config{Profile: &tt.profile})
-			require.ErrorIs(t, err, retry.ErrProfile)
+			require.ErrorIs(t, err, retry.ErrConfig)
 			require.ErrorIs(t, err, retry.ErrConfig)
 			require.ErrorContains(t, err, "retry: bad config: Profile."+tt.want)
 			if tt.is != nil {

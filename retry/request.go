@@ -168,12 +168,12 @@ func (a *answer) toResponse(req *http.Request, failed *Error) *http.Response {
 	resp := *a.raw
 	resp.Request = req
 	if a.cut {
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), failingReader{failed.tooLarge()}))
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.Body), failingReader{failed.tooLarge()}))
 		return &resp
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(a.body))
+	resp.Body = io.NopCloser(bytes.NewReader(a.Body))
 	if req.Method != http.MethodHead {
-		resp.ContentLength = int64(len(a.body))
+		resp.ContentLength = int64(len(a.Body))
 	}
 	return &resp
 }

@@ -102,17 +102,16 @@ func New(cfg Config) (*Client, error) {
 	if c.maxParallel == 0 {
 		c.maxParallel = DefaultMaxParallel
 	}
+	if _, err := retry.New(cfg.Retry); err != nil {
+		return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, err)
+	}
 	// In order, so that of several mistakes the same one is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
 		if err := childkey.CheckName(name); err != nil {
 			return nil, fmt.Errorf("%w: Services[%q]: %w", ErrConfig, name, err)
 		}
 		s, err := newService(name, cfg.Services[name], cfg.Retry)
-		var shared *sharedPolicyError
-		switch {
-		case errors.As(err, &shared):
-			return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, shared.err)
-		case err != nil:
+		if err != nil {
 			return nil, fmt.Errorf("%w: Services[%q].%w", ErrConfig, name, err)
 		}
 		c.services[name] = s
@@ -173,13 +172,7 @@ type service struct {
 	operation func(*http.Request) (string, []string, error)
 }
 
-// A sharedPolicyError is what is wrong with [Config.Retry], and not with a service.
-type sharedPolicyError struct{ err error }
-
-func (e *sharedPolicyError) Error() string { return e.err.Error() }
-
-// newService checks cfg; its errors start with the name of the field, but for a
-// sharedPolicyError.
+// newService checks cfg; its errors start with the name of the field.
 func newService(name string, cfg Service, policy retry.Config) (*service, error) {
 	base, err := parseBase(cfg.URL)
 	if err != nil {
@@ -229,10 +222,8 @@ func newRetryClient(cfg Service, policy retry.Config) (client *retry.Client, pro
 		return client, *policy.Profile, nil
 	case cfg.Retry != nil:
 		return nil, profile, field("Retry", err)
-	case cfg.Profile != nil && errors.Is(err, retry.ErrProfile):
-		return nil, profile, field("Profile", err)
 	}
-	return nil, profile, &sharedPolicyError{err}
+	return nil, profile, field("Profile", err)
 }
 
 // parseBase never repeats text in its errors: it may hold a password.

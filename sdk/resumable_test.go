@@ -52,7 +52,6 @@ var causes = map[string]cause{
 	"retry.ErrUnknown":          {retry.ErrUnknown, false, true},
 	"retry.ErrCompleted":        {retry.ErrCompleted, false, true},
 	"retry.ErrConfig":           {retry.ErrConfig, false, false},
-	"retry.ErrProfile":          {retry.ErrProfile, false, false},
 	"retry.ErrInvalid":          {retry.ErrInvalid, false, false},
 	"retry.ErrPayloadChanged":   {retry.ErrPayloadChanged, false, true},
 	"retry.ErrDeadline":         {retry.ErrDeadline, true, true},

@@ -9,22 +9,15 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-type (
-	fanoutKey struct{ fan *Fanout }
-	branchKey struct{}
-)
+type branchKey struct{}
 
-// context returns the ctx that the branch's function runs in. Its own fan-out finds the
-// branch there, however many fan-outs lie between, and those who send find the nearest
-// branch of any fan-out.
-func (b *branch) context(ctx context.Context) context.Context {
-	ctx = context.WithValue(ctx, fanoutKey{b.fan}, b)
-	return context.WithValue(ctx, branchKey{}, b)
-}
-
-// branchOf returns the branch of f whose function runs in ctx, or nil.
+// branchOf returns the branch of f whose function runs in ctx, however many fan-outs lie
+// between; nil if there is none.
 func branchOf(ctx context.Context, f *Fanout) *branch {
-	b, _ := ctx.Value(fanoutKey{f}).(*branch)
+	b := branchFrom(ctx)
+	for b != nil && b.fan != f {
+		b = b.up
+	}
 	return b
 }
 
@@ -153,7 +146,7 @@ func (b *branch) refuse(plan error) {
 // start runs the branch. The end of the branch is deferred, so that after a panic or a
 // Goexit of its function no slot stays taken and no Future waits for ever.
 func (b *branch) start(ctx context.Context) {
-	ctx = b.made.Context(b.context(ctx))
+	ctx = b.made.Context(context.WithValue(ctx, branchKey{}, b))
 	if err := b.acquire(ctx); err != nil {
 		b.end(nil, b.refusal(fmt.Errorf("sdk: not begun: %w", err)))
 		return

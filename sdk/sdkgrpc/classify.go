@@ -1,6 +1,7 @@
 package sdkgrpc
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -40,8 +41,8 @@ type problem struct {
 
 // refusal adds to header what the status says, and returns the status and the body over HTTP.
 func (a *answer) refusal(header http.Header) (int, []byte) {
-	name := code.Code(a.status.GetCode()).String()
-	p := problem{Title: name, Status: httpStatus(a.status.GetCode()), Detail: a.status.GetMessage()}
+	end := code.Code(a.status.GetCode())
+	p := problem{Title: end.String(), Status: cmp.Or(statuses[end], http.StatusInternalServerError), Detail: a.status.GetMessage()}
 	header.Set(headerStatus, strconv.Itoa(int(a.status.GetCode())))
 	if a.notSent {
 		header.Set(headerNotSent, "true")
@@ -80,32 +81,22 @@ func details(s *spb.Status, header http.Header, p *problem) {
 	}
 }
 
-// httpStatus returns the HTTP status that people expect for a code, as google.api.http has it.
-func httpStatus(grpcCode int32) int {
-	switch code.Code(grpcCode) {
-	case code.Code_INVALID_ARGUMENT, code.Code_OUT_OF_RANGE, code.Code_FAILED_PRECONDITION:
-		return http.StatusBadRequest
-	case code.Code_UNAUTHENTICATED:
-		return http.StatusUnauthorized
-	case code.Code_PERMISSION_DENIED:
-		return http.StatusForbidden
-	case code.Code_NOT_FOUND:
-		return http.StatusNotFound
-	case code.Code_ALREADY_EXISTS, code.Code_ABORTED:
-		return http.StatusConflict
-	case code.Code_RESOURCE_EXHAUSTED:
-		return http.StatusTooManyRequests
-	case code.Code_CANCELLED:
-		return 499
-	case code.Code_UNIMPLEMENTED:
-		return http.StatusNotImplemented
-	case code.Code_UNAVAILABLE:
-		return http.StatusServiceUnavailable
-	case code.Code_DEADLINE_EXCEEDED:
-		return http.StatusGatewayTimeout
-	default:
-		return http.StatusInternalServerError
-	}
+// statuses are the HTTP statuses that people expect for a code, as google.api.http has it. The other
+// codes have 500.
+var statuses = map[code.Code]int{
+	code.Code_CANCELLED:           499,
+	code.Code_INVALID_ARGUMENT:    http.StatusBadRequest,
+	code.Code_DEADLINE_EXCEEDED:   http.StatusGatewayTimeout,
+	code.Code_NOT_FOUND:           http.StatusNotFound,
+	code.Code_ALREADY_EXISTS:      http.StatusConflict,
+	code.Code_PERMISSION_DENIED:   http.StatusForbidden,
+	code.Code_RESOURCE_EXHAUSTED:  http.StatusTooManyRequests,
+	code.Code_FAILED_PRECONDITION: http.StatusBadRequest,
+	code.Code_ABORTED:             http.StatusConflict,
+	code.Code_OUT_OF_RANGE:        http.StatusBadRequest,
+	code.Code_UNIMPLEMENTED:       http.StatusNotImplemented,
+	code.Code_UNAVAILABLE:         http.StatusServiceUnavailable,
+	code.Code_UNAUTHENTICATED:     http.StatusUnauthorized,
 }
 
 // classify is the Profile.Classify of a service over gRPC.

@@ -41,7 +41,7 @@ func UnaryClientInterceptor(client *sdk.Client, service string) (grpc.UnaryClien
 		if e := evidenceFrom(ctx); e != nil && e.method == method {
 			return invoker(ctx, method, req, reply, cc, opts...) // an attempt of an operation, which has its key
 		}
-		return c.call(ctx, method, req, sideEffects(method), &stub{once: func(ctx context.Context, more ...grpc.CallOption) error {
+		return c.call(ctx, method, req, hasSideEffects(method), &stub{once: func(ctx context.Context, more ...grpc.CallOption) error {
 			return invoker(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], more...)...)
 		}})
 	}, nil
@@ -212,21 +212,14 @@ func toError(err error, v attempter) error {
 	return e
 }
 
-// known are the methods that were looked up: whether they have side effects.
-var known sync.Map
-
-// sideEffects reports whether a method may have some: unless its proto says that it has none.
-func sideEffects(method string) bool {
-	if known, ok := known.Load(method); ok {
-		return known.(bool)
+// hasSideEffects reports whether a method may have some: unless its proto says that it has none.
+func hasSideEffects(method string) bool {
+	d := findMethod(method)
+	if d == nil {
+		return true
 	}
-	effects := true
-	if d := findMethod(method); d != nil {
-		options, _ := d.Options().(*descriptorpb.MethodOptions)
-		effects = options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
-	}
-	known.Store(method, effects)
-	return effects
+	options, _ := d.Options().(*descriptorpb.MethodOptions)
+	return options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
 // findMethod returns the descriptor of a method that generated code registered; nil if there is none.
