@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -87,17 +86,6 @@ func TestSend_tenPercentFailuresSucceed(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, ok, calls*999/1000, "nearly all: for each one in 10,000 fails four times")
 		require.LessOrEqual(t, sent, calls*112/100)
-	})
-}
-
-func TestSend_pollsTakeNoBudget(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		rt := script(problem(wire.InProgress))
-		budget := &retry.Budget{Reserve: 5, Refill: 1e-9}
-		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget, MaxPolls: 10})
-		failure(t, c, post(stubURL))
-		require.InDelta(t, 5, budget.Left("payment"), 1e-6)
 	})
 }
 

@@ -89,14 +89,6 @@ func TestSend_resumedStartsUnknown(t *testing.T) {
 	})
 }
 
-func TestSend_replayedServerErrorIsFinal(t *testing.T) {
-	t.Parallel()
-	rt := script(status(500, wire.HeaderReplayed+": true"))
-	failed := failure(t, newClient(t, over(rt)), post(stubURL))
-	require.Equal(t, 1, rt.count())
-	require.False(t, failed.Retryable)
-}
-
 func TestSend_notRetryableStops(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503, wire.HeaderShouldRetry+": false"))
@@ -220,17 +212,6 @@ func TestSend_unkeyedPostIsSentOnce(t *testing.T) {
 			require.Equal(t, tt.want, rt.count())
 		})
 	}
-}
-
-// A key in the body makes a call as safe to repeat as one in a header.
-func TestSend_keyInBodyIsRetried(t *testing.T) {
-	t.Parallel()
-	rt := script(status(503), status(200))
-	resp, err := newClient(t, under(&retry.Profile{BodyField: "id"}, over(rt))).Send(t.Context(), post(stubURL))
-	require.NoError(t, err)
-	require.Equal(t, 2, resp.Attempts)
-	require.Equal(t, []string{`{"id":"k-1","amount":5}`, `{"id":"k-1","amount":5}`}, rt.bodies)
-	require.Equal(t, " ", rt.header(wire.HeaderKey))
 }
 
 func TestOutcome_String(t *testing.T) {

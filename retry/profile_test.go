@@ -187,7 +187,9 @@ func TestDo_refusesWhatItsProfileCannotCarry(t *testing.T) {
 		{"no key", &retry.Profile{KeyHeader: "X-Key"}, http.Header{"X-Key": {`"a`}}, "POST", ""},
 		{"a long key", retry.UUIDOnly(), http.Header{wire.HeaderKey: {strings.Repeat("a", 37)}}, "POST", ""},
 		{"other characters", retry.UUIDOnly(), http.Header{wire.HeaderKey: {"order-7"}}, "POST", ""},
-		{"no object", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "POST", "a=1"},
+		{"no JSON", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "POST", "a=1"},
+		{"no object", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "POST", "null"},
+		{"two objects", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "POST", "{} {}"},
 		{"no body", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "POST", ""},
 		{"a member of that name", &retry.Profile{BodyField: "id"}, http.Header{wire.HeaderKey: {"a"}}, "PUT", `{"id":"b"}`},
 	}

@@ -123,47 +123,35 @@ func TestSend_everyCode(t *testing.T) {
 		code    wire.Code
 		outcome retry.Outcome
 		action  retry.Action
-		turns   bool // an earlier Unknown
 	}{
-		{wire.ScopeMissing, retry.Rejected, retry.Stop, false},
-		{wire.ScopeUnavailable, retry.Rejected, retry.Retry, false},
-		{wire.KeyMissing, retry.Rejected, retry.Stop, false},
-		{wire.KeyInvalid, retry.Rejected, retry.Stop, false},
-		{wire.FirstSentInvalid, retry.Rejected, retry.Stop, false},
-		{wire.BodyIncomplete, retry.Rejected, retry.Retry, false},
-		{wire.BodyTimeout, retry.Rejected, retry.Retry, false},
-		{wire.KeyReused, retry.Rejected, retry.Stop, true},
-		{wire.InProgress, retry.Unknown, retry.Wait, false},
-		{wire.KeyExpired, retry.Unknown, retry.Stop, false},
-		{wire.ResponseGone, retry.Completed, retry.Stop, true},
-		{wire.KeyCancelled, retry.Rejected, retry.Stop, true},
-		{wire.OutcomeUnknown, retry.Unknown, retry.Stop, false},
-		{wire.LeaseLost, retry.Unknown, retry.Wait, false},
-		{wire.BodyTooLarge, retry.Rejected, retry.Stop, false},
-		{wire.NotStorable, retry.Unknown, retry.Stop, false},
-		{wire.RecordUnreadable, retry.Unknown, retry.Stop, false},
-		{wire.Poisoned, retry.Unknown, retry.Stop, false},
-		{wire.TransactionFailed, retry.Unknown, retry.Stop, false},
-		{wire.StoreUnavailable, retry.Unknown, retry.Retry, false},
-		{wire.KeyNotFound, retry.Unknown, retry.Stop, false},
-		{wire.MethodNotAllowed, retry.Rejected, retry.Stop, false},
+		{wire.ScopeMissing, retry.Rejected, retry.Stop},
+		{wire.ScopeUnavailable, retry.Rejected, retry.Retry},
+		{wire.KeyMissing, retry.Rejected, retry.Stop},
+		{wire.KeyInvalid, retry.Rejected, retry.Stop},
+		{wire.FirstSentInvalid, retry.Rejected, retry.Stop},
+		{wire.BodyIncomplete, retry.Rejected, retry.Retry},
+		{wire.BodyTimeout, retry.Rejected, retry.Retry},
+		{wire.KeyReused, retry.Rejected, retry.Stop},
+		{wire.InProgress, retry.Unknown, retry.Wait},
+		{wire.KeyExpired, retry.Unknown, retry.Stop},
+		{wire.ResponseGone, retry.Completed, retry.Stop},
+		{wire.KeyCancelled, retry.Rejected, retry.Stop},
+		{wire.OutcomeUnknown, retry.Unknown, retry.Stop},
+		{wire.LeaseLost, retry.Unknown, retry.Wait},
+		{wire.BodyTooLarge, retry.Rejected, retry.Stop},
+		{wire.NotStorable, retry.Unknown, retry.Stop},
+		{wire.RecordUnreadable, retry.Unknown, retry.Stop},
+		{wire.Poisoned, retry.Unknown, retry.Stop},
+		{wire.TransactionFailed, retry.Unknown, retry.Stop},
+		{wire.StoreUnavailable, retry.Unknown, retry.Retry},
+		{wire.KeyNotFound, retry.Unknown, retry.Stop},
+		{wire.MethodNotAllowed, retry.Rejected, retry.Stop},
 	}
 	require.Len(t, rows, len(wire.Situations()), "every code has a row")
 	for _, row := range rows {
 		t.Run(string(row.code), func(t *testing.T) {
 			t.Parallel()
 			overEach(t, func(t *testing.T, p protocol) { checkCode(t, p, row.code, row.outcome, row.action) })
-		})
-		t.Run(string(row.code)+" after a lost answer", func(t *testing.T) {
-			t.Parallel()
-			want := retry.Unknown
-			if row.turns {
-				want = row.outcome
-			}
-			cfg := over(script(fails(errBroken), problem(row.code)))
-			cfg.MaxPolls = 2
-			failed := failure(t, newClient(t, cfg), post(stubURL))
-			require.Equal(t, want, failed.Outcome)
 		})
 	}
 }

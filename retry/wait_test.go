@@ -50,21 +50,6 @@ func TestSend_backsOff(t *testing.T) {
 	})
 }
 
-func TestSend_jitterIsFullAndNeverSpins(t *testing.T) {
-	t.Parallel()
-	for _, random := range []float64{0.25, 0.999999999999} {
-		rt := script(status(503))
-		bubble(t, rt, func(cfg *retry.Config) { cfg.Rand = func() float64 { return random } }, func(t *testing.T, c *retry.Client) {
-			failure(t, c, post(stubURL))
-			want := []time.Duration{75 * ms, 150 * ms, 300 * ms}
-			if random > 0.9 {
-				want = []time.Duration{ms, ms, ms}
-			}
-			require.Equal(t, want, rt.waits())
-		})
-	}
-}
-
 // Callers that failed together come back apart, without being told to.
 func TestSend_callersComeBackApart(t *testing.T) {
 	t.Parallel()
@@ -99,90 +84,12 @@ func TestSend_callsShareNoBackoff(t *testing.T) {
 	})
 }
 
-func TestSend_pollsWithABackoffOfItsOwn(t *testing.T) {
+// A wait beyond the cap is not begun.
+func TestSend_retryAfterBeyondTheCap(t *testing.T) {
 	t.Parallel()
-	rt := script(problem(wire.InProgress))
-	bubble(t, rt, func(cfg *retry.Config) { cfg.MaxPolls = 7 }, func(t *testing.T, c *retry.Client) {
-		failed := failure(t, c, post(stubURL))
-		require.ErrorIs(t, failed, retry.ErrStillInProgress)
-		require.Equal(t, retry.Unknown, failed.Outcome)
-		require.True(t, failed.Retryable)
-		require.Equal(t, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms}, rt.waits())
-	})
-}
-
-func TestSend_retryAfter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-		date := "Date: " + at(0)
-		tests := []struct {
-			name    string
-			headers []string
-			want    time.Duration // before the second attempt; 0: there is none
-			asked   time.Duration
-		}{
-			{"none", nil, 100 * ms, 0},
-			{"0", []string{"Retry-After: 0"}, 100 * ms, 0},
-			{"seconds", []string{"Retry-After: 7"}, 7 * time.Second, 7 * time.Second},
-			{"shorter than the backoff", []string{date, "Retry-After: " + at(0)}, 100 * ms, 0},
-			{"negative", []string{"Retry-After: -1"}, 100 * ms, 0},
-			{"fraction", []string{"Retry-After: 1.5"}, 100 * ms, 0},
-			{"empty", []string{"Retry-After: "}, 100 * ms, 0},
-			{"words", []string{"Retry-After: soon"}, 100 * ms, 0},
-			{"over the cap", []string{"Retry-After: 3600"}, 0, time.Hour},
-			{"10000000000", []string{"Retry-After: 10000000000"}, 0, 1<<63 - 1},
-			{"18446744074", []string{"Retry-After: 18446744074"}, 0, 1<<63 - 1},
-			{"9223372036854775807", []string{"Retry-After: 9223372036854775807"}, 0, 1<<63 - 1},
-			{"past date", []string{date, "Retry-After: " + at(-time.Hour)}, 100 * ms, 0},
-			{"1970", []string{"Retry-After: Thu, 01 Jan 1970 00:00:00 GMT"}, 100 * ms, 0},
-			{"future date", []string{date, "Retry-After: " + at(9*time.Second)}, 9 * time.Second, 9 * time.Second},
-			{"future date by a clock that is a day ahead", []string{"Date: " + at(24*time.Hour), "Retry-After: " + at(24*time.Hour+3*time.Second)}, 3 * time.Second, 3 * time.Second},
-			{"RFC 850 date", []string{date, "Retry-After: " + time.Now().Add(4*time.Second).UTC().Format("Monday, 02-Jan-06 15:04:05 GMT")}, 4 * time.Second, 4 * time.Second},
-			{"two lines: the later", []string{"Retry-After: 2", "Retry-After: 5"}, 5 * time.Second, 5 * time.Second},
-		}
-		for _, tt := range tests {
-			rt := script(status(429, tt.headers...), status(200))
-			c := newClient(t, retry.Config{Transport: rt, Rand: exact})
-			resp, err := c.Send(t.Context(), post(stubURL))
-			if tt.want > 0 {
-				require.NoError(t, err, tt.name)
-				require.Equal(t, 2, resp.Attempts, tt.name)
-				require.Equal(t, []time.Duration{tt.want}, rt.waits(), tt.name)
-				continue
-			}
-			var failed *retry.Error
-			require.ErrorAs(t, err, &failed, tt.name)
-			require.ErrorIs(t, err, retry.ErrRetryAfter, tt.name)
-			require.Equal(t, tt.asked, failed.RetryAfter, tt.name)
-			require.Equal(t, 429, failed.Status, tt.name)
-			require.Equal(t, retry.Rejected, failed.Outcome, tt.name)
-			require.Equal(t, 1, rt.count(), tt.name)
-		}
-	})
-}
-
-// Retry-After is told alike to everybody: jitter goes upward only.
-func TestSend_retryAfterIsSpreadUpward(t *testing.T) {
-	t.Parallel()
-	rt := script(status(503, "Retry-After: 10"), status(200))
-	bubble(t, rt, func(cfg *retry.Config) { cfg.Rand = func() float64 { return 0.5 } }, func(t *testing.T, c *retry.Client) {
-		_, err := c.Send(t.Context(), post(stubURL))
-		require.NoError(t, err)
-		require.Equal(t, []time.Duration{11 * time.Second}, rt.waits())
-	})
-}
-
-func TestSend_retryAfterInMilliseconds(t *testing.T) {
-	t.Parallel()
-	p := wire.NewProblem(wire.InProgress, "")
-	p.RetryAfterMs = 250
-	rt := script(answer(409, string(p.JSON()), "Content-Type: "+wire.ProblemContentType, "Retry-After: 1"), status(200))
-	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
-		_, err := c.Send(t.Context(), post(stubURL))
-		require.NoError(t, err)
-		require.Equal(t, []time.Duration{250 * ms}, rt.waits())
-	})
+	failed := failure(t, newClient(t, over(script(status(429, "Retry-After: 3600")))), post(stubURL))
+	require.ErrorIs(t, failed, retry.ErrRetryAfter)
+	require.Equal(t, time.Hour, failed.RetryAfter)
 }
 
 // A wait that cannot end in time is not begun, and what was seen is not lost.

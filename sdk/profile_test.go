@@ -117,15 +117,7 @@ func TestProfile_keyInTheBody(t *testing.T) {
 		require.Equal(t, `{"idempotency_key":"`+key+`","amount": 1.10, "b":2}`, string(r.Body))
 		require.Empty(t, r.Key)
 	}
-	require.NoError(t, send(`{}`))
-	require.Equal(t, `{"idempotency_key":"`+key+`"}`, string(d.Requests()[2].Body))
-
-	for _, body := range []string{"", "null", "[]", `"x"`, "{", `{"idempotency_key":1}`, `{} {}`} {
-		err := send(body)
-		require.ErrorIs(t, err, retry.ErrInvalid, body)
-		require.ErrorIs(t, err, retry.ErrNotSent)
-	}
-	require.Len(t, d.Requests(), 3)
+	require.ErrorIs(t, send("[]"), retry.ErrInvalid)
 }
 
 // A recorder is a transport that answers 200, or as say has it, and counts the requests.
@@ -368,42 +360,6 @@ func TestFanout_knowsOfPlainCalls(t *testing.T) {
 	})
 }
 
-func TestProfile_conflictMeansInProgress(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name    string
-		profile *retry.Profile
-		header  string
-		sent    int
-		want    error
-	}{
-		{"unmarked, Fanonce", retry.Fanonce(), "", 3, nil},
-		{"by the profile", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, "", 3, nil},
-		{"Stripe", retry.Stripe(), "", 3, nil},
-		{"Stripe says no", retry.Stripe(), "false", 1, retry.ErrUnknown},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				wired := &recorder{say: func(n int) *http.Response {
-					if n < 3 {
-						return status(http.StatusConflict, http.Header{"Stripe-Should-Retry": {tt.header}})
-					}
-					return status(http.StatusOK, nil)
-				}}
-				c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
-					URL: "http://payment", Profile: tt.profile, Retry: &retry.Config{Transport: wired},
-				}}})
-				require.NoError(t, err)
-				_, err = sdk.Call(parent(t, "p"), c, contract.Post[amount, struct{}]("payment", "o", "/o"), amount{1})
-				require.ErrorIs(t, err, tt.want)
-				require.Equal(t, tt.sent, wired.sent)
-			})
-		})
-	}
-}
-
 // Each ready-made profile classifies a first answer, and an answer after a lost attempt.
 func TestProfile_readsAnswers(t *testing.T) {
 	t.Parallel()
@@ -425,6 +381,7 @@ func TestProfile_readsAnswers(t *testing.T) {
 		{"Stripe, a replayed decline", retry.Stripe(), true, 402, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"Stripe, a replayed decline that it advises about", retry.Stripe(), true, 402, advised, "", retry.ErrRejected, true},
 		{"Stripe, busy", retry.Stripe(), false, 409, nil, "", nil, false},
+		{"Stripe, busy for good", retry.Stripe(), false, 409, one("Stripe-Should-Retry", "false"), "", retry.ErrUnknown, true},
 		{"Stripe, failed for good", retry.Stripe(), false, 500, one("Stripe-Should-Retry", "false"), "", retry.ErrUnknown, true},
 		{"Stripe, refused for now", retry.Stripe(), false, 400, one("Stripe-Should-Retry", "true"), "", nil, false},
 		{"Adyen, busy", retry.Adyen(), false, 409, nil, adyenBusy, nil, false},
@@ -435,6 +392,8 @@ func TestProfile_readsAnswers(t *testing.T) {
 		{"Adyen, refused", retry.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
 		{"Adyen, refused, after a lost attempt", retry.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
 		{"Stripe, a replayed conflict", retry.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"Fanonce, a conflict of others", retry.Fanonce(), false, 409, nil, "", nil, false},
+		{"by the profile, busy", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, false, 409, nil, "", nil, false},
 		{"by the profile, a replayed conflict", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a replayed conflict", retry.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a conflict", retry.UUIDOnly(), false, 409, nil, "", nil, false},
@@ -468,25 +427,4 @@ func TestProfile_readsAnswers(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestProfile_stripeDecidesAboutRetries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		wired := &recorder{say: func(n int) *http.Response {
-			switch n {
-			case 1:
-				return status(http.StatusBadRequest, http.Header{"Stripe-Should-Retry": {"true"}})
-			default:
-				return status(http.StatusInternalServerError, http.Header{"Stripe-Should-Retry": {"false"}})
-			}
-		}}
-		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
-			URL: "http://payment", Profile: retry.Stripe(), Retry: &retry.Config{Transport: wired},
-		}}})
-		require.NoError(t, err)
-		_, err = sdk.Call(parent(t, "p"), c, pay, amount{1})
-		require.ErrorIs(t, err, retry.ErrUnknown)
-		require.Equal(t, 2, wired.sent)
-	})
 }
