@@ -46,18 +46,23 @@ func DistributedText(files fs.FS, file string) (string, error) {
 
 // distributedSettings are the settings that a statement for distributed tables needs. A worker hears of a setting only
 // by SET LOCAL, and in a transaction block. So the argument lock_timeout of a statement becomes statements in front of
-// it. After them no SET LOCAL is propagated any more: Citus would send the whole string that it is in, also a COMMIT
-// behind it.
+// it.
 func distributedSettings(timeout any) []string {
 	text, ok := timeout.(string)
 	if !ok {
 		return nil
 	}
-	return []string{
-		"set local citus.propagate_set_commands = 'local'",
-		"set local lock_timeout = '" + quoteLiteral(text) + "'",
-		"set local citus.propagate_set_commands to default",
-	}
+	return propagate("set local lock_timeout = '" + quoteLiteral(text) + "'")
+}
+
+// LockTimeoutReset returns the statements that give the session's lock timeout back to a transaction
+// on all servers.
+func LockTimeoutReset() []string { return propagate("set local lock_timeout to default") }
+
+// propagate returns statements that have all servers carry out a SET LOCAL. After them no SET LOCAL is
+// propagated any more: Citus would send the whole string that it is in, also a COMMIT behind it.
+func propagate(setting string) []string {
+	return []string{"set local citus.propagate_set_commands = 'local'", setting, "set local citus.propagate_set_commands to default"}
 }
 
 // BriefLockTimeout is how long a statement waits for a lock where others wait for its connection.

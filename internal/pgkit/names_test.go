@@ -210,15 +210,9 @@ func TestNames_ofTheUser(t *testing.T) {
 		sum := 0
 		batch := new(pgx.Batch)
 		batch.Queue("add one", 41).QueryRow(func(row pgx.Row) error { return row.Scan(&sum) })
-		_, err := pgkit.Do(t.Context(), w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-			if err := pgkit.NameQueries(ctx, conn, batch.QueuedQueries); err != nil {
-				return struct{}{}, err
-			}
-			return struct{}{}, conn.SendBatch(ctx, batch).Close()
-		})
-		require.NoError(t, err)
+		require.NoError(t, pgkit.SendBatch(t.Context(), w, batch))
 		require.Equal(t, 42, sum)
-		_, err = pool.Exec(t.Context(), "execute nowhere")
+		_, err := pool.Exec(t.Context(), "execute nowhere")
 		require.Error(t, err)
 	}
 }

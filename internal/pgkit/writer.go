@@ -170,6 +170,11 @@ type Held interface {
 // transaction that is open on it. The connection is released, whatever happens;
 // a transaction that do leaves open is rolled back.
 func Finish[T any](ctx context.Context, w *Writer, conn Held, do func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+	return finish(ctx, w, conn, nil, do)
+}
+
+// finish is Finish that also makes the calls which do asks for.
+func finish[T any](ctx context.Context, w *Writer, conn Held, calls <-chan *call, do func(context.Context, *pgx.Conn) (T, error)) (T, error) {
 	var value, none T
 	if err := ctx.Err(); err != nil {
 		conn.Release()
@@ -187,16 +192,33 @@ func Finish[T any](ctx context.Context, w *Writer, conn Held, do func(context.Co
 	if stays(ctx) {
 		return value, <-done
 	}
-	select {
-	case err := <-done:
-		return value, err
-	case <-ctx.Done():
+	for waits := true; waits; {
+		select {
+		case err := <-done:
+			return value, err
+		case call := <-calls:
+			w.make(wr, call)
+		case <-ctx.Done():
+			waits = false
+		}
 	}
 	if !w.detach(wr) {
 		err := <-done
 		return value, err
 	}
 	return none, fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
+}
+
+// make makes a call in the goroutine of the write's caller, which a panic takes away.
+func (w *Writer) make(wr *write, call *call) {
+	returned := false
+	defer func() {
+		if !returned {
+			w.detach(wr)
+		}
+	}()
+	call.make()
+	returned = true
 }
 
 // launch runs do, releases wr's connection, and calls done with the known fate of the write. It

@@ -32,7 +32,7 @@ func release(tb testing.TB, forward, undo string) releaseRequest {
 // take undoes in a transaction of its own, which rolls back with an error.
 func take(ctx context.Context, pool *pgxpool.Pool, req releaseRequest) (fate server.Fate, first bool, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if fate, first, err = req.Barrier(ctx, tx, req.forward); err != nil || !first || fate == server.NeverRan {
+		if fate, first, err = pgstore.Barrier(ctx, tx, req.forward, req.OnceRequest); err != nil || !first || fate == server.NeverRan {
 			return err
 		}
 		_, err = tx.Exec(ctx, "insert into effect values ('undo of ' || $1)", req.forward.String())
@@ -113,7 +113,7 @@ func TestBarrier_rollsBack(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	undo := release(t, "late", "undo")
-	fate, _, err := undo.Barrier(t.Context(), tx, undo.forward)
+	fate, _, err := pgstore.Barrier(t.Context(), tx, undo.forward, undo.OnceRequest)
 	require.NoError(t, err)
 	require.Equal(t, server.NeverRan, fate)
 	require.NoError(t, tx.Rollback(t.Context()))
@@ -215,7 +215,7 @@ func TestBarrier_badInput(t *testing.T) {
 		require.ErrorIs(t, err, pgstore.ErrArgument, tt.name)
 	}
 	undo := release(t, "f", "u")
-	_, _, err := undo.Barrier(t.Context(), nil, undo.forward)
+	_, _, err := pgstore.Barrier(t.Context(), nil, undo.forward, undo.OnceRequest)
 	require.ErrorIs(t, err, pgstore.ErrArgument)
 	require.Zero(t, queryRow[int](t, pool, "select count(*) from idempotency"))
 }

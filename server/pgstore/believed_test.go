@@ -83,6 +83,8 @@ func TestBelieved_once(t *testing.T) {
 	done := inBackground(func() error { _, err := s.OnceFunc(t.Context(), req, effect); return err })
 	cancelWait(t, look)
 	require.ErrorIs(t, <-done, store.ErrFateUnknown)
+	batch := new(pgx.Batch)
+	batch.Queue("insert into effect values ('again')")
 	waiting, err := pgxpool.ParseConfig(look.Config().ConnString())
 	require.NoError(t, err)
 	pool, err := pgxpool.NewWithConfig(t.Context(), waiting)
@@ -90,6 +92,7 @@ func TestBelieved_once(t *testing.T) {
 	t.Cleanup(pool.Close)
 	for name, again := range map[string]func(context.Context) error{
 		"OnceFunc": func(ctx context.Context) error { _, err := s.OnceFunc(ctx, req, neverCalled); return err },
+		"SendOnce": func(ctx context.Context) error { _, err := s.SendOnce(ctx, req, batch); return err },
 		"Once": func(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				first, err := pgstore.Once(ctx, tx, req)
@@ -112,15 +115,29 @@ func TestBelieved_causeIsNoFate(t *testing.T) {
 	look := ghostly(t)
 	exec(t, look, "create table effect (what text)")
 	s := waitingStore(t, look, pgstore.Config{})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	done := inBackground(func() error { _, err := s.OnceFunc(ctx, invoice(t, "k", "p"), effect); return err })
-	pid := backendWaiting(t, look)
-	cancel(&pgconn.PgError{Severity: "ERROR", Code: "40001"})
-	err := <-done
-	exec(t, look, "select pg_terminate_backend("+strconv.Itoa(pid)+")")
-	until(t, "nobody waits any more", func() bool { return !waits(t, look, "SyncRep") })
+	batch := new(pgx.Batch)
+	batch.Queue("insert into effect values ('x')")
+	leaves := func(cause error, do func(context.Context) error) error {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := inBackground(func() error { return do(ctx) })
+		pid := backendWaiting(t, look)
+		cancel(cause)
+		err := <-done
+		exec(t, look, "select pg_terminate_backend("+strconv.Itoa(pid)+")")
+		until(t, "nobody waits any more", func() bool { return !waits(t, look, "SyncRep") })
+		return err
+	}
+	err := leaves(&pgconn.PgError{Severity: "ERROR", Code: "40001"}, func(ctx context.Context) error {
+		_, err := s.OnceFunc(ctx, invoice(t, "k", "p"), effect)
+		return err
+	})
 	require.ErrorIs(t, err, store.ErrFateUnknown)
 	require.NotErrorIs(t, err, store.ErrConflict)
+	err = leaves(&pgconn.PgError{Severity: "ERROR", Code: "23505", TableName: "idempotency", ConstraintName: "idempotency_pkey"}, func(ctx context.Context) error {
+		_, err := s.SendOnce(ctx, invoice(t, "l", "p"), batch)
+		return err
+	})
+	require.ErrorIs(t, err, store.ErrFateUnknown)
 }
 
 // A handler that wants to hear no warnings hears the one that counts.

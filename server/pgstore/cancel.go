@@ -128,16 +128,16 @@ func cancellable(r store.Record) bool {
 // the fate of the forward call. As part of tx it also makes sure that an incomplete forward call
 // never runs. A completed one is undone with tx, and its repeats get key-cancelled from then on.
 //
-//	fate, first, err := undo.Barrier(ctx, tx, forward)
+//	fate, first, err := pgstore.Barrier(ctx, tx, forward, undo)
 //	if err != nil || !first || fate == store.NeverRan {
 //		return err // undone before, or nothing to undo
 //	}
 //	… // the undo, in tx
 //
 // The argument forward is the key of the call that is undone, as that call sent it. The
-// request has the undo's own Key, which is another one, and the Scope and
+// request undo has the undo's own Key, which is another one, and the Scope and
 // Namespace that the guard of the forward call has. Both keys are remembered for
-// Keep: choose it longer than a late forward call can come.
+// undo.Keep: choose it longer than a late forward call can come.
 //
 // The result first is false for an undo that was made before, whatever it found then:
 // nothing is left to do, and fate is 0. All of it commits and rolls back with tx:
@@ -147,22 +147,22 @@ func cancellable(r store.Record) bool {
 // After [store.ErrForwardInProgress] roll back, and try again later: the forward call is running.
 // Barrier returns the errors of [Once] for the undo's key, and an error wrapping [ErrArgument] for
 // an invalid argument.
-func (o OnceRequest) Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key) (fate store.Fate, first bool, err error) {
-	if err := o.checkUndo(forward); err != nil {
+func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequest) (fate store.Fate, first bool, err error) {
+	if err := undo.checkUndo(forward); err != nil {
 		return 0, false, err
 	}
-	o.Name = "undo " + o.Name
-	first, err = Once(ctx, tx, o)
+	undo.Name = "undo " + undo.Name
+	first, err = Once(ctx, tx, undo)
 	if err != nil || !first {
 		return 0, false, err
 	}
-	query, err := queriesBySchema.For(o.Schema, false)
+	query, err := queriesBySchema.For(undo.Schema, false)
 	if err != nil {
 		return 0, false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
 	s := &Store{query: query, cfg: Config{LockTimeout: DefaultLockTimeout}}
 	b, err := s.cancel(ctx, tx, store.CancelRequest{
-		ID: store.NewID(o.Scope, o.Namespace, forward), Token: newToken(), Keep: o.Keep, Undone: true, // with tx
+		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep, Undone: true, // with tx
 	})
 	if err != nil {
 		return 0, false, wrap("barrier", conflict(err))

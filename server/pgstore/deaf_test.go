@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -28,10 +27,10 @@ func TestHearing_otherWarnings(t *testing.T) {
 		"set_local":     "set local lock_timeout = '1s'",
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, err := s.OnceFunc(t.Context(), invoice(t, name, "p"), func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "insert into effect values ($1)", name)
-				return errors.Join(err, pgstore.Queue(ctx, query))
-			})
+			batch := new(pgx.Batch)
+			batch.Queue("insert into effect values ($1)", name)
+			batch.Queue(query)
+			first, err := s.SendOnce(t.Context(), invoice(t, name, "p"), batch)
 			require.NoError(t, err)
 			require.True(t, first)
 			require.True(t, queryRow[bool](t, look, "select exists (select from effect where what = $1)", name))
@@ -146,6 +145,14 @@ func TestHearing_everyWrite(t *testing.T) {
 					_, err := tx.Exec(ctx, "set local client_min_messages = error")
 					return err
 				})
+				return err
+			}
+		},
+		"SendOnce": func() func(context.Context, *pgstore.Store) error {
+			return func(ctx context.Context, s *pgstore.Store) error {
+				batch := new(pgx.Batch)
+				batch.Queue("set local client_min_messages = error")
+				_, err := s.SendOnce(ctx, invoice(t, "s", "p"), batch)
 				return err
 			}
 		},

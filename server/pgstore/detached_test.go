@@ -27,6 +27,15 @@ func TestDetached_waitsForLocksEnd(t *testing.T) {
 			once(t, tx, "k")
 			return func(ctx context.Context) error { _, _, err := s.Claim(ctx, req); return err }
 		},
+		"SendOnce": func(t *testing.T, s *pgstore.Store, tx pgx.Tx) func(context.Context) error {
+			once(t, tx, "k")
+			return func(ctx context.Context) error {
+				b := new(pgx.Batch)
+				b.Queue("insert into effect values ('x')")
+				_, err := s.SendOnce(ctx, invoice(t, "k", "p"), b)
+				return err
+			}
+		},
 		"an intent": func(t *testing.T, s *pgstore.Store, tx pgx.Tx) func(context.Context) error {
 			_, err := s.Intents().Stage(t.Context(), tx, "checkout", "order-42")
 			require.NoError(t, err)
@@ -78,6 +87,21 @@ func once(t *testing.T, tx pgx.Tx, key string) {
 	first, err := pgstore.Once(t.Context(), tx, invoice(t, key, "p"))
 	require.NoError(t, err)
 	require.True(t, first)
+}
+
+// The time limit of SendOnce for the key does not limit the work behind the key.
+func TestSendOnce_lockTimeoutOfTheWork(t *testing.T) {
+	t.Parallel()
+	pool := ledger(t)
+	s := openOn(t, pool, pgstore.Config{LockTimeout: time.Second}, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.RuntimeParams["lock_timeout"] = "7s"
+	})
+	b := new(pgx.Batch)
+	b.Queue("insert into effect select current_setting('lock_timeout')")
+	first, err := s.SendOnce(t.Context(), invoice(t, "k", "p"), b)
+	require.NoError(t, err)
+	require.True(t, first)
+	require.Equal(t, "7s", queryRow[string](t, pool, "select what from effect"))
 }
 
 // A sweep skips the answers of records that another transaction, such as an undo's, holds.

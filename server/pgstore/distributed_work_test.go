@@ -58,6 +58,11 @@ func TestDistributed_once(t *testing.T) {
 				return err
 			})
 		},
+		"SendOnce": func(req pgstore.OnceRequest, work string) (bool, error) {
+			batch := new(pgx.Batch)
+			batch.Queue(work)
+			return s.SendOnce(t.Context(), req, batch)
+		},
 	}
 	for name, do := range forms {
 		req := invoice(t, name, "p")

@@ -11,11 +11,11 @@
 //
 // In a Transactional handler, [Tx] returns the transaction that also stores the answer. [Queue] leaves
 // a statement to its last round trip, which has the answer and COMMIT. In a
-// Keyed handler, [store.OnComplete] adds a function to the transaction that stores the answer, and Tx returns that.
+// Keyed handler, [OnComplete] adds statements to the transaction that stores the answer.
 // Handlers that use database/sql have [SQLTx]: the folder examples/integrations/sqltools joins sqlc, GORM and ent with it.
 // A handler that publishes a message inserts a job of River in that transaction (folder examples/consumer). Without
 // River it starts a saga there with pgjournal.Start.
-// [Once] and [OnceRequest.Barrier] work in a transaction of your own, without a guard. [Store.OnceFunc] begins one.
+// [Once] and [Barrier] work in a transaction of your own, without a guard. [Store.OnceFunc] begins one.
 // [Roles] splits the rights on the tables.
 //
 // # Connections

@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // openExample opens a store on a new server, with the tables of the examples.
@@ -72,25 +72,25 @@ func ExampleTx() {
 	// 200 entry 1 replayed: true
 }
 
-// The rows of a completion hook are committed with the answer of a Keyed handler,
+// The rows of OnComplete are committed with the answer of a Keyed handler,
 // after the handler's calls to other services.
-func ExampleTx_onComplete() {
+func ExampleOnComplete() {
 	ctx := context.Background()
-	keys, stop, err := openExample(ctx)
+	store, stop, err := openExample(ctx)
 	defer stop()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer keys.Close()
-	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{})
+	defer store.Close()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	handler, err := guard.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := store.OnComplete(r.Context(), func(ctx context.Context) error {
-			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into entry values (4200)")
+		err := pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "insert into entry values (4200)")
 			return err
 		})
 		if err != nil {

@@ -98,9 +98,31 @@ func ExampleStore_OnceFunc() {
 	// false <nil>
 }
 
+// The key, work that is known beforehand, and the commit take one round trip.
+func ExampleStore_SendOnce() {
+	ctx := context.Background()
+	store, stop, err := openExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	request := pgstore.OnceRequest{Scope: "acme", Name: "payout", Key: childkey.MustParse("payout-7"), Payload: []byte("4200")}
+	for range 2 {
+		batch := new(pgx.Batch)
+		batch.Queue("insert into entry values ($1)", 4200)
+		first, err := store.SendOnce(ctx, request, batch)
+		fmt.Println(first, err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
 // An undo runs in a transaction of its own. The call that it undoes never came,
 // and can never run.
-func ExampleOnceRequest_Barrier() {
+func ExampleBarrier() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)
 	defer stop()
@@ -113,14 +135,13 @@ func ExampleOnceRequest_Barrier() {
 		fmt.Println(err)
 		return
 	}
-	key, err := childkey.Derive(childkey.MustParse("order-42"), "ledger", "unbook")
+	undo, err := childkey.Derive(childkey.MustParse("order-42"), "ledger", "unbook")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	undo := pgstore.OnceRequest{Scope: "acme", Name: "unbook", Key: key}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		fate, first, err := undo.Barrier(ctx, tx, forward)
+		fate, first, err := pgstore.Barrier(ctx, tx, forward, pgstore.OnceRequest{Scope: "acme", Name: "unbook", Key: undo})
 		fmt.Println(fate, first)
 		return err
 	})

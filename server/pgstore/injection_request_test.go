@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // A faultyService is a guard whose database fails when it is told to, with a
@@ -30,10 +30,10 @@ type faultyService struct {
 func newFaultyService(t *testing.T) *faultyService {
 	t.Helper()
 	s := &faultyService{injector: new(pgkittest.Injector), mux: http.NewServeMux()}
-	var keys *pgstore.Store
-	keys, s.look = open(t, pgstore.Config{}, s.injector.Under)
+	var store *pgstore.Store
+	store, s.look = open(t, pgstore.Config{}, s.injector.Under)
 	exec(t, s.look, "create table effect (key text, what text)")
-	g, err := server.NewGuard(keys, server.Unscoped, server.Config{
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{
 		Lease: 200 * time.Millisecond, MaxRecoveryAttempts: 100, SettleTimeout: 2 * time.Second,
 	})
 	require.NoError(t, err)
@@ -54,8 +54,8 @@ func newFaultyService(t *testing.T) *faultyService {
 			return errors.Join(err, pgstore.Queue(ctx, insert, key, "do"))
 		}},
 		"/keyed": {server.Keyed, func(ctx context.Context, key string) error {
-			return store.OnComplete(ctx, func(ctx context.Context) error {
-				_, err := pgstore.Tx(ctx).Exec(ctx, insert, key, "do")
+			return pgstore.OnComplete(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, insert, key, "do")
 				return err
 			})
 		}},

@@ -109,6 +109,15 @@ var operations = []operation{
 			return err
 		}
 	}, in(store.StateCompleted, 1)},
+	{"once, pipelined", func(_ *testing.T, s *pgstore.Store) (store.ID, func(context.Context) error) {
+		id, req := onceOf()
+		return id, func(ctx context.Context) error {
+			batch := new(pgx.Batch)
+			batch.Queue("select 1")
+			_, err := s.SendOnce(ctx, req, batch)
+			return err
+		}
+	}, in(store.StateCompleted, 1)},
 	{sweeping, func(t *testing.T, s *pgstore.Store) (store.ID, func(context.Context) error) {
 		req := store.CancelRequest{ID: random(), Token: random()}
 		_, _, err := s.Cancel(t.Context(), req)

@@ -11,13 +11,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 var allFour = flag.Bool("pgstore.interleavings", false, "interleave two forward calls with two undos, 2,520 ways, and not just three of the four")
@@ -71,8 +71,8 @@ func chargeHeld(w http.ResponseWriter, r *http.Request) {
 	note := "do " + r.Header.Get("X-Bout")
 	_, err := pgstore.Tx(r.Context()).Exec(r.Context(), noteEffect, note)
 	if errors.Is(err, pgstore.ErrNoTx) { // a Keyed run
-		err = store.OnComplete(r.Context(), func(ctx context.Context) error {
-			_, err := pgstore.Tx(ctx).Exec(ctx, noteEffect, note)
+		err = pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, noteEffect, note)
 			return err
 		})
 	}

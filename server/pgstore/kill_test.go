@@ -20,7 +20,6 @@ import (
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // These variables are the environment of a process that does one task and dies
@@ -59,8 +58,8 @@ func (c *deadlyConn) Read(b []byte) (int, error) {
 }
 
 // transferOnce is the task: it writes one row as its effect class does.
-func transferOnce(ctx context.Context, keys *pgstore.Store, outside *pgxpool.Pool, effect server.Effect) error {
-	g, err := server.NewGuard(keys, server.Unscoped, server.Config{MaxRecoveryAttempts: 100})
+func transferOnce(ctx context.Context, store *pgstore.Store, outside *pgxpool.Pool, effect server.Effect) error {
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{MaxRecoveryAttempts: 100})
 	if err != nil {
 		return err
 	}
@@ -76,8 +75,8 @@ func transferOnce(ctx context.Context, keys *pgstore.Store, outside *pgxpool.Poo
 			_, err := pgstore.Tx(ctx).Exec(ctx, insert)
 			return 0, err
 		case server.Keyed:
-			return 0, store.OnComplete(ctx, func(ctx context.Context) error {
-				_, err := pgstore.Tx(ctx).Exec(ctx, insert)
+			return 0, pgstore.OnComplete(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, insert)
 				return err
 			})
 		default:

@@ -84,12 +84,16 @@ func (o OnceRequest) OnceSQL(ctx context.Context, tx *sql.Tx) (first bool, err e
 // Queue appends [Once] to a batch, so that the work goes with it in one round trip. It
 // must be the first statement of the batch. With COMMIT at the end of the batch, or
 // outside a transaction, all of it goes in one commit. Where the key was used before the whole
-// batch fails and rolls back: [OnceRequest.BatchError] says so.
+// batch fails and rolls back: [OnceRequest.BatchError] says so. [Store.SendOnce] does all of it.
 func (o OnceRequest) Queue(batch *pgx.Batch) error {
 	p, err := prepare(&o)
 	if err != nil {
 		return err
 	}
+	return p.queue(batch)
+}
+
+func (p *prepared) queue(batch *pgx.Batch) error {
 	st := p.query.OnceOrFail.Bind(p.args)
 	if err := st.Err(); err != nil {
 		return wrap("once", err)
@@ -98,11 +102,72 @@ func (o OnceRequest) Queue(batch *pgx.Batch) error {
 	return nil
 }
 
+// SendOnce is [Once] for work that is known beforehand: the key, the queries of
+// batch and the commit go in one round trip. It reports false where the
+// key was used before for the same Name and Payload. Then the batch has changed no row, and SendOnce
+// costs one more round trip. SendOnce calls the functions of batch with the results, and never after it has
+// returned. A function that fails does not prevent the commit: SendOnce returns [store.ErrFateUnknown].
+//
+// The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
+// req is not used. Another transaction with the key is waited for, for at most
+// Config.LockTimeout. Besides the errors of Once it returns the server's error for a
+// query that fails, and [store.ErrFateUnknown] if the answer was lost. Send the same request and
+// batch again: the second SendOnce learns the fate. SendOnce does not change batch.
+func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
+	if batch == nil || batch.Len() == 0 || begins(batch) {
+		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
+	}
+	req.Schema = s.cfg.Schema
+	p, err := prepare(&req)
+	if err != nil {
+		return false, err
+	}
+	sent := new(pgx.Batch)
+	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
+	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
+		return false, wrap("once", err)
+	}
+	sent.Queue(bound.SQL, bound.Args...)
+	for _, setting := range bound.Settings() {
+		sent.Queue(setting)
+	}
+	if err := p.queue(sent); err != nil {
+		return false, err
+	}
+	if len(bound.Settings()) > 0 {
+		for _, setting := range pgkit.LockTimeoutReset() {
+			sent.Queue(setting)
+		}
+	}
+	sent.Queue(unbound.SQL)
+	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
+	for n := 0; ; n++ {
+		err := onceError(pgkit.SendBatch(ctx, s.db.Writer, sent))
+		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
+			return err == nil, wrap("once", err)
+		}
+		st := p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
+		r, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
+		switch {
+		case err == nil:
+			return false, s.confirmOnce(ctx, r, p)
+		case !errors.Is(err, pgx.ErrNoRows): // else it was swept in between
+			return false, wrap("once", err)
+		}
+	}
+}
+
+// sweptInBetween is how often a record that is in the way may be swept before it is read. Once is
+// rare, and several times mean that something else is in the way.
+const sweptInBetween = 3
+
 // BatchError returns an error wrapping [ErrDuplicate] if err is how a batch failed because of
 // [OnceRequest.Queue], and err itself otherwise. Whether the key was used for the
 // same is for [Once] to say.
-func (o OnceRequest) BatchError(err error) error {
-	if isTaken(err) {
+func (o OnceRequest) BatchError(err error) error { return onceError(err) }
+
+func onceError(err error) error {
+	if !errors.Is(err, pgkit.ErrFateUnknown) && isTaken(err) {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
@@ -227,8 +292,8 @@ func (r *onceRecord) scan(row pgkit.Scanner) error {
 
 // OnceFunc is [Once] with the transaction around it: it begins one, in the round
 // trip that inserts the key, calls work, and commits. It reports false, and work was
-// not called, where the key was used before for the same. Statements that work leaves to [Queue] go
-// with the commit. If all of the work is known beforehand, [OnceRequest.Queue] saves another round trip.
+// not called, where the key was used before for the same. Work that is known
+// beforehand is done faster by [Store.SendOnce].
 //
 //	first, err := store.OnceFunc(ctx, request, func(ctx context.Context, tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, "insert into payout values ($1, $2)", to, cents)

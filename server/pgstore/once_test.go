@@ -231,3 +231,79 @@ func TestOnce_queue(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, first, "both forms know each other's keys")
 }
+
+func TestStore_SendOnce(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*pgxpool.Config){"": func(*pgxpool.Config) {}, "serializable": serializable} {
+		pool := ledger(t)
+		seen := new(trips)
+		s := openOn(t, pool, pgstore.Config{}, change, size(1), seen.watch)
+		var rows int64
+		batch := new(pgx.Batch)
+		batch.Queue("insert into effect values ($1)", "a")
+		batch.Queue("insert into effect values ($1)", "b").Exec(func(tag pgconn.CommandTag) error {
+			rows += tag.RowsAffected()
+			return nil
+		})
+		send := func(key, payload string) (bool, error) {
+			return s.SendOnce(t.Context(), invoice(t, key, payload), batch)
+		}
+		first, err := send("k", "p")
+		require.NoError(t, err, name)
+		require.True(t, first)
+		require.EqualValues(t, 1, seen.count(func() { first, err = send("l", "p") }), "round trips %s", name)
+		require.NoError(t, err)
+		require.True(t, first)
+		for range 2 {
+			first, err = send("k", "p")
+			require.NoError(t, err, name)
+			require.False(t, first)
+			_, err = send("k", "q")
+			require.ErrorIs(t, err, &server.RefusedError{Code: wire.KeyReused})
+		}
+		require.EqualValues(t, 2, rows)
+		require.Equal(t, 4, queryRow[int](t, pool, "select count(*) from effect"))
+		require.Equal(t, 1, queryRow[int](t, pool, "select count(distinct e.xmin::text) from effect e, idempotency i where e.xmin = i.xmin and i.key = $1",
+			[16]byte(store.NewID("tenant", "", keyOf(t, "k")))), "one transaction")
+		again, err := bill(t.Context(), pool, "", invoice(t, "k", "p"))
+		require.NoError(t, err)
+		require.False(t, again, "all forms know each other's keys")
+	}
+}
+
+// An error of the work does not count as a key that was used.
+func TestStore_SendOnce_workFails(t *testing.T) {
+	t.Parallel()
+	pool := ledger(t)
+	s := openOn(t, pool, pgstore.Config{})
+	exec(t, pool, "create table own (id int primary key)")
+	for query, code := range map[string]string{
+		"insert into own select length($1) from generate_series(1, 2)":                 "23505",
+		"insert into nowhere values ($1)":                                              "42P01",
+		"insert into effect select $1 || (n || 'x')::int from generate_series(1, 1) n": "22P02",
+	} {
+		batch := new(pgx.Batch)
+		batch.Queue("insert into effect values ('a')")
+		batch.Queue(query, "b")
+		first, err := s.SendOnce(t.Context(), invoice(t, "k", "p"), batch)
+		require.False(t, first)
+		require.NotErrorIs(t, err, pgstore.ErrDuplicate)
+		require.NotErrorIs(t, err, store.ErrFateUnknown)
+		pgErr := new(pgconn.PgError)
+		require.ErrorAs(t, err, &pgErr)
+		require.Equal(t, code, pgErr.Code)
+	}
+	require.Zero(t, queryRow[int](t, pool, "select count(*) from effect"))
+	require.Zero(t, queryRow[int](t, pool, "select count(*) from idempotency"), "the key can be used")
+
+	begun := new(pgx.Batch)
+	begun.BeginTx(pgx.TxOptions{})
+	for _, batch := range []*pgx.Batch{nil, new(pgx.Batch), begun} {
+		_, err := s.SendOnce(t.Context(), invoice(t, "k", "p"), batch)
+		require.ErrorIs(t, err, pgstore.ErrArgument)
+	}
+	batch := new(pgx.Batch)
+	batch.Queue("select 1")
+	_, err := s.SendOnce(t.Context(), pgstore.OnceRequest{}, batch)
+	require.ErrorIs(t, err, pgstore.ErrArgument)
+}

@@ -215,8 +215,8 @@ func (s *failingService) write(ctx context.Context) error {
 	case server.Transactional:
 		return s.insert(ctx, pgstore.Tx(ctx))
 	case server.Keyed:
-		return store.OnComplete(ctx, func(ctx context.Context) error {
-			err := s.insert(ctx, pgstore.Tx(ctx))
+		return pgstore.OnComplete(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			err := s.insert(ctx, tx)
 			if s.failure == refusedUnnoticed {
 				return nil
 			}

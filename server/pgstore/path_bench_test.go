@@ -85,11 +85,12 @@ func BenchmarkJoined(b *testing.B) {
 		}},
 		{"pipelined", func(ctx context.Context) error {
 			batch := new(pgx.Batch)
-			if err := newOnce().Queue(batch); err != nil {
-				return err
-			}
 			batch.Queue(insertTrade, hundredBytes)
-			return look.SendBatch(ctx, batch).Close()
+			first, err := s.SendOnce(ctx, newOnce(), batch)
+			if !first && err == nil {
+				err = errors.New("not the first")
+			}
+			return err
 		}},
 	}
 	for _, callers := range []int{1, 32} {

@@ -23,8 +23,8 @@ type queries struct {
 	PruneAudit                                                                pgkit.Query
 
 	// for Once and intents
-	Once, OnceOrFail, OnceRecord, OnceConfirm, IntentBegin, Intent pgkit.Query
-	IntentDone, IntentsPending, IntentsSweep                       pgkit.Query
+	Once, OnceOrFail, OnceRecord, OnceConfirm, BoundLocks, UnboundLocks, IntentBegin, Intent pgkit.Query
+	IntentDone, IntentsPending, IntentsSweep                                                 pgkit.Query
 
 	// for answers in partitions, and their upkeep
 	Partitions, DetachedPartitions, NoteDetached, ForgetDetached, OwnsAnswers, Clock pgkit.Query

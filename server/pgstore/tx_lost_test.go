@@ -211,11 +211,11 @@ func TestOnComplete_connectionLost(t *testing.T) {
 		runs, hooks := 0, 0
 		h := routeOn(t, g, server.Route{Effect: server.Keyed}, func(rw http.ResponseWriter, r *http.Request) {
 			runs++
-			require.NoError(t, store.OnComplete(r.Context(), func(ctx context.Context) error {
+			require.NoError(t, pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
 				if hooks++; hooks <= 3 {
-					kill(ctx, t, pgstore.Tx(ctx), look)
+					kill(ctx, t, tx, look)
 				}
-				_, err := pgstore.Tx(ctx).Exec(ctx, insertBob)
+				_, err := tx.Exec(ctx, insertBob)
 				if swallowed {
 					return nil
 				}
@@ -238,8 +238,8 @@ func TestOnComplete_refused(t *testing.T) {
 		runs := 0
 		h := routeOn(t, g, server.Route{Effect: server.Keyed}, func(rw http.ResponseWriter, r *http.Request) {
 			runs++
-			require.NoError(t, store.OnComplete(r.Context(), func(ctx context.Context) error {
-				_, _ = pgstore.Tx(ctx).Exec(ctx, statement)
+			require.NoError(t, pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				_, _ = tx.Exec(ctx, statement)
 				return nil
 			}))
 			rw.WriteHeader(http.StatusCreated)

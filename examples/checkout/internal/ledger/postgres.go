@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 var (
@@ -44,7 +43,10 @@ func (p *Postgres) Append(ctx context.Context, e Entry) error {
 // AppendOnComplete implements [Ledger]: the transaction that completes the run
 // has the row.
 func (p *Postgres) AppendOnComplete(ctx context.Context, e Entry) error {
-	return store.OnComplete(ctx, func(ctx context.Context) error { return p.Append(ctx, e) })
+	return pgstore.OnComplete(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, appendSQL, e.args())
+		return err
+	})
 }
 
 // AppendAtOnce implements [Ledger]: the row has a transaction of its own.
