@@ -75,10 +75,9 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	return &Response{Status: a.Status, Header: a.Header, Body: a.Body, Replayed: a.Replayed, Attempts: e.attempts}, nil
 }
 
-// Check returns the error for which Send would refuse the call before it sends anything: one
-// that wraps [ErrInvalid], or [ErrConfig] for a Client that [New] did not make. Nil means
-// that Send would send the call. Check is for those who make several calls or none. It does
-// not read a Stream.
+// Check returns the error for which Send would refuse the call before it sends anything, or
+// nil. The error wraps [ErrInvalid], or [ErrConfig] for a Client that [New] did not make.
+// Check is for those who make several calls or none. It does not read a Stream.
 func (c *Client) Check(call Call) error {
 	if c = c.made(); c == unmade {
 		return errUnmade
@@ -121,11 +120,9 @@ type Call struct {
 	// Stream is a body that is too long for memory. Nil means Body. Do not set both.
 	Stream *Stream
 
-	// Key is sent on every attempt, as [Config.Profile] says. Without a Profile it is
-	// sent as Idempotency-Key, in quotes. The zero Key makes the call un-keyed. Then a
-	// method that is not idempotent by RFC 9110 section 9.2.2 is repeated in two cases
-	// only. Either nothing was sent, or the answer says that nothing was done, as 421, 425
-	// and 429 do.
+	// Key is sent on every attempt, as [Config.Profile] says. Without a Key a method that is
+	// not idempotent by RFC 9110 section 9.2.2 is repeated only if nothing was sent, or if
+	// the answer says that nothing was done, as 421, 425 and 429 do.
 	Key childkey.Key
 	// Cancels is the forward key that an undo cancels; the zero Key means none. It is
 	// not sent to a service whose Profile does not name Idempotency-Cancels.
@@ -184,9 +181,8 @@ type Response struct {
 type Task struct {
 	// Service and Operation are as in a [Call].
 	Service, Operation string
-	// Key is the call's idempotency key. The zero Key makes the call un-keyed. Then it
-	// gets a second attempt in two cases only. Either nothing was sent, or the attempt was
-	// Rejected with the action Retry.
+	// Key is the call's idempotency key. Without one the call gets a second attempt only if
+	// nothing was sent, or after a Rejected with the action Retry.
 	Key childkey.Key
 	// Resumed is as in a [Call], whatever the call does.
 	Resumed bool

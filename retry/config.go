@@ -47,17 +47,16 @@ type Config struct {
 	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap].
 	RetryAfterCap time.Duration
 
-	// Timeout bounds the whole call, attempts and waits; a ctx that ends
-	// earlier wins. After Timeout no further attempt begins for a request that passes
-	// through [Client.RoundTripper], and the one that is running goes on. Zero means [DefaultTimeout].
+	// Timeout bounds the whole call, attempts and waits; a ctx that ends earlier wins. For a
+	// request that passes through [Client.RoundTripper] no further attempt begins after
+	// Timeout, and the one that is running goes on. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// AttemptTimeout bounds one attempt, up to the last byte of its answer. It does not
-	// bound a request that passes through [Client.RoundTripper]. An
-	// attempt that it ends is retried. So that time is left for that, an attempt gets at
-	// most two thirds of the time that its call has left, unless it is the last one.
-	// Zero means [DefaultAttemptTimeout], or a third of Timeout if that is less; all of
-	// Timeout if MaxAttempts is 1. [New] rejects one that is not less than Timeout, unless
-	// MaxAttempts is 1.
+	// AttemptTimeout bounds one attempt, up to the last byte of its answer, except for a
+	// request that passes through [Client.RoundTripper]. An attempt that it ends is retried.
+	// So that time is left for that, an attempt gets at most two thirds of the time that its
+	// call has left, unless it is the last one. Zero means [DefaultAttemptTimeout], or a third
+	// of Timeout if that is less; all of Timeout if MaxAttempts is 1. [New] rejects one that
+	// is not less than Timeout, unless MaxAttempts is 1.
 	AttemptTimeout time.Duration
 
 	// Budget bounds the retries to each service over all calls; share one
@@ -65,10 +64,9 @@ type Config struct {
 	Budget *Budget
 
 	// MaxResponseBytes is the length of the longest body that is read. A call whose 2xx
-	// answer is longer ends as Completed with [ErrResponseTooLarge]. [Client.Send] reads 64
-	// KiB of another answer. [Client.Do] and [Client.RoundTripper] return such an answer, so
-	// they read as much as of a 2xx, and at least 64 KiB. The answer to a request that
-	// passes through the round tripper is not read. Zero means [DefaultMaxResponseBytes].
+	// answer is longer ends as Completed with [ErrResponseTooLarge]. Of another answer
+	// [Client.Send] reads 64 KiB. [Client.Do] and [Client.RoundTripper] return it, so they
+	// read as much as of a 2xx, and at least 64 KiB. Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 
 	// Prepare sets headers before each attempt, to sign the request or to refresh its
@@ -84,10 +82,9 @@ type Config struct {
 	// profile of its own.
 	//
 	// Nil means that nothing is known of the services. Then a request that [Client.Do] or
-	// [Client.RoundTripper] is given leaves with the header that it came with: its key is
-	// not spelled anew, and nothing is added. [Client.Send] sends the key in quotes, and
-	// Cancels and FirstSent of its Call. No service gets the other headers of this
-	// library. [Fanonce] is the profile of services that package server guards.
+	// [Client.RoundTripper] is given leaves with the header that it came with. [Client.Send]
+	// sends the key as Idempotency-Key, in quotes, and Cancels and FirstSent of its Call, but
+	// no other header of this library. [Fanonce] is the profile of guarded services.
 	Profile *Profile
 
 	// Observer hears of every attempt and call; nil means nobody does.
@@ -174,8 +171,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// A Backoff says how waits grow. It is a value without state, so calls can share it. The wait before retry n (from 1) is Base doubled n-1 times, at most
-// Cap, less a random part of it.
+// A Backoff says how waits grow: the wait before retry n (from 1) is Base doubled n-1 times,
+// at most Cap, less a random part of it. It is a value without state, so calls can share it.
 type Backoff struct {
 	Base time.Duration // zero: the field's default
 	Cap  time.Duration // not less than Base; zero: the default or Base, the longer one

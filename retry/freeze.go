@@ -29,10 +29,7 @@ type frozen struct {
 
 // ours are the request headers that belong to the client. Prefer does not: it
 // is the caller's wish.
-var ours = []string{
-	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
-	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
-}
+var ours = slices.Concat(Fanonce().Headers, []string{wire.HeaderKey})
 
 // freeze checks the call, copies it and returns its URL. Its error wraps ErrInvalid.
 func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {

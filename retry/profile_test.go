@@ -342,7 +342,6 @@ func TestNew_refusesProfiles(t *testing.T) {
 			t.Parallel()
 			_, err := retry.New(retry.Config{Profile: &tt.profile})
 			require.ErrorIs(t, err, retry.ErrConfig)
-			require.ErrorIs(t, err, retry.ErrConfig)
 			require.ErrorContains(t, err, "retry: bad config: Profile."+tt.want)
 			if tt.is != nil {
 				require.ErrorIs(t, err, tt.is)

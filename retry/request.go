@@ -44,11 +44,10 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // RoundTripper returns the client as the transport of an http.Client, which then
 // follows redirects itself. The key and the header of a request are as for [Client.Do].
 //
-// A request without Idempotency-Key passes through as [Config.Transport] sends it. Neither
-// its header nor its body is touched. The answer is the transport's own, and its body is
-// not read here: event streams, large downloads, trailers and upgrades work as they do
-// without the client. Only the request's ctx bounds its time. The client repeats it, within
-// MaxAttempts, Timeout and Budget, in two cases:
+// A request without Idempotency-Key passes through as [Config.Transport] sends it, and the
+// answer is the transport's own: event streams, large downloads, trailers and upgrades work
+// as they do without the client. Only the request's ctx bounds its time. The client repeats
+// it, within MaxAttempts, Timeout and Budget, in two cases:
 //
 //   - No answer came, and the method is safe (GET, HEAD, OPTIONS, TRACE) or nothing was sent.
 //   - The answer is 421, 425 or 429, or has a code by which nothing was done.
@@ -62,11 +61,10 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 //
 // The round tripper keeps the contract of [http.RoundTripper]: the error is nil if the last
 // attempt had an answer, also where attempts or time ran out. If the ctx of a request without
-// a key ends in the wait after an answer, the error says so. A request with a key may get
-// an answer that is longer than [Config.MaxResponseBytes]. The body of such an answer ends
-// with an [*Error] that says the outcome and wraps [ErrResponseTooLarge]. Every other error is an [*Error]
-// too. So of calls that have an answer only observers and the callee's header tell what
-// is known of the effect; [Client.Do] and [Client.Send] do.
+// a key ends in the wait after an answer, the error says so. Under a key the body of an answer
+// that is longer than [Config.MaxResponseBytes] ends with an [*Error] that wraps
+// [ErrResponseTooLarge]. Every error is an [*Error]. Where there is an answer, only observers
+// and the callee's header tell what is known of the effect; [Client.Do] and [Client.Send] do.
 //
 // The round tripper has the method CloseIdleConnections, which [http.Client] calls. It
 // closes those of [Config.Transport], if that has the method.

@@ -262,15 +262,8 @@ func (r *run) blame(ctx context.Context, err error) error {
 	if cause == nil || errors.Is(err, cause) {
 		return err
 	}
-	return &blamed{cause, err}
+	return fmt.Errorf("%w: %w", cause, err)
 }
-
-// A blamed is err, of which cause was the reason.
-type blamed struct{ cause, err error }
-
-func (b *blamed) Error() string { return b.cause.Error() + ": " + b.err.Error() }
-
-func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
 
 // budgetSuccess tells the budget that the service is well.
 func (r *run) budgetSuccess() { r.client.cfg.Budget.earn(r.task.Service) }

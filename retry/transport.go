@@ -153,23 +153,14 @@ func (c *countedConn) mark() (since uint64, ok bool) {
 	return c.moved, c.writing == 0 && !c.shared
 }
 
-// isUnwritten reports whether nothing was written since the mark.
-func (c *countedConn) isUnwritten(since uint64) bool {
+// isUnwritten reports whether nothing was written since the mark. If seal is set, it sees to
+// it that then nothing will be.
+func (c *countedConn) isUnwritten(since uint64, seal bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.writing == 0 && c.moved == since && !c.shared
-}
-
-// seal reports whether nothing was written since the mark, and sees to it that nothing
-// will be.
-func (c *countedConn) seal(since uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.writing > 0 || c.moved != since || c.shared {
-		return false
-	}
-	c.sealed = true
-	return true
+	unwritten := c.writing == 0 && c.moved == since && !c.shared
+	c.sealed = c.sealed || seal && unwritten
+	return unwritten
 }
 
 // countedConnOf returns the countedConn that conn writes to; nil if there is none, or if
@@ -256,7 +247,7 @@ func (e *evidence) gotConn(info httptrace.GotConnInfo) {
 // settle takes back the last delivery if no byte of it was written, and ensures that none
 // will be. e.mu is held.
 func (e *evidence) settle() {
-	if c := countedConnOf(e.conn); c != nil && c.seal(e.since) {
+	if c := countedConnOf(e.conn); c != nil && c.isUnwritten(e.since, true) {
 		e.got.Add(-1)
 		e.written.Store(e.before)
 		e.unwritten.Store(true)
@@ -275,7 +266,7 @@ func (e *evidence) nothingSent() bool { return e.asked.Load() && e.got.Load() ==
 func (e *evidence) countDelivered() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := countedConnOf(e.conn); c != nil && c.isUnwritten(e.since) {
+	if c := countedConnOf(e.conn); c != nil && c.isUnwritten(e.since, false) {
 		return int(e.before)
 	}
 	return int(e.written.Load())

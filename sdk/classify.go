@@ -3,7 +3,6 @@ package sdk
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -40,7 +39,7 @@ func (f *Fanout) Results() map[string]Result {
 		default:
 		}
 	}
-	return maps.Clone(results)
+	return results
 }
 
 // outcomeOf returns the outcome that err states.

@@ -144,10 +144,7 @@ func (s *service) mergeHeader(req Request) (http.Header, error) {
 
 // ours are the headers that the sdk and the retry client set. A call that sets them itself
 // would have another key, or tell the callee something wrong.
-var ours = []string{
-	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
-	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
-}
+var ours = slices.Concat(retry.Fanonce().Headers, []string{wire.HeaderKey})
 
 // framing are the headers that belong to the HTTP connection.
 var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
