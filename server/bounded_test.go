@@ -277,7 +277,7 @@ var places = []place{
 	}},
 	{method: "Quarantine", name: "reconciler", call: func(s *scene) {
 		_ = s.undecided()
-		claim := store.ClaimRequest{ID: store.ID{1}, Effect: server.Opaque, Lease: time.Nanosecond, Keep: time.Hour, Route: "n"}
+		claim := store.ClaimRequest{ID: store.ID{1}, Effect: server.Opaque, Lease: time.Microsecond, Keep: time.Hour, Route: "n"}
 		_, _, err := s.store.Claim(s.t.Context(), claim)
 		require.NoError(s.t, err)
 		time.Sleep(time.Second)
@@ -385,7 +385,7 @@ var places = []place{
 		require.Error(s.t, err)
 		found, err = b.Lookup(s.t.Context(), message)
 		require.NoError(s.t, err)
-		claim := store.ClaimRequest{ID: found.ID, Effect: server.Keyed, Lease: time.Nanosecond, Window: time.Hour}
+		claim := store.ClaimRequest{ID: found.ID, Effect: server.Keyed, Lease: time.Microsecond, Window: time.Hour}
 		_, won, err := s.store.TakeOver(s.t.Context(), claim, found.Fence)
 		require.True(s.t, won && err == nil)
 		time.Sleep(time.Second)

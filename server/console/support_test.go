@@ -163,7 +163,7 @@ func (f *fixture) make(tb testing.TB, id store.ID, name string) {
 	ctx := context.Background()
 	lease := time.Hour
 	if name == "dead" || name == "quarantined" {
-		lease = time.Nanosecond
+		lease = time.Microsecond
 	}
 	token := store.Token(id)
 	rec, _, err := f.Claim(ctx, store.ClaimRequest{
