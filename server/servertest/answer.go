@@ -5,8 +5,8 @@ import (
 )
 
 var answerRules = []rule{
-	{"answer: kept for its own time, and the record for longer", answerHasItsTime},
-	{"answer: kept as long as the record, if nothing else is said", answerStays},
+	{"answer: KeepAnswer ends the answer before the record", answerHasItsTime},
+	{"answer: without KeepAnswer the answer is kept as long as the record", answerStays},
 }
 
 // keeping is completion with a time of its own for the answer.

@@ -8,11 +8,11 @@ import (
 
 var cancelRules = []rule{
 	{"cancel: an absent key gets a tombstone, and never runs", cancelOfAbsent},
-	{"cancel: what each state becomes, and what it was", cancelOfEachState},
-	{"cancel: repeated after a lost answer it knows itself", cancelRepeats},
-	{"cancel: a completed key whose effect was undone", cancelOfUndone},
-	{"cancel: it or the first claim wins, never both", cancelRacesClaim},
-	{"cancel: it or the take-over wins, never both", cancelRacesTakeOver},
+	{"cancel: each state becomes what it must, and the record of before is returned", cancelOfEachState},
+	{"cancel: a repeated cancel finds its own tombstone", cancelRepeats},
+	{"cancel: an undone completed key becomes a tombstone", cancelOfUndone},
+	{"cancel: a cancel and a first claim never both win", cancelRacesClaim},
+	{"cancel: a cancel and a take-over never both win", cancelRacesTakeOver},
 	{"cancel: one of 32 makes the tombstone", oneCancelWins},
 }
 

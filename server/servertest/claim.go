@@ -9,15 +9,15 @@ import (
 )
 
 var claimRules = []rule{
-	{"claim: the first owner has fence 1 and what it asked for", claimIsRecorded},
-	{"claim: one of 32 wins, 50 times", oneClaimWins},
+	{"claim: the record has fence 1 and the values of the request", claimIsRecorded},
+	{"claim: one of 32 concurrent claims wins, 50 times", oneClaimWins},
 	{"claim: a duplicate gets the record and changes nothing", duplicateChangesNothing},
-	{"claim: repeated after a lost answer it knows itself", repeatedClaimKnowsItself},
-	{"claim: a token that lost the key is a stranger", formerOwnerIsAStranger},
+	{"claim: a claim repeated with the same token wins again", repeatedClaimKnowsItself},
+	{"claim: a repeated claim does not win after its token lost the key", formerOwnerIsAStranger},
 	{"claim: a key first sent before the window never runs", oldKeyNeverRuns},
-	{"claim: the window is for absent keys only", windowIsForAbsentKeys},
-	{"claim: nothing is too long up to MaxRetention", longestTimes},
-	{"claim: one that need not be durable is like any other", asynchronousClaim},
+	{"claim: the window does not apply to completed keys", windowIsForAbsentKeys},
+	{"claim: lengths of time up to MaxRetention are accepted", longestTimes},
+	{"claim: an asynchronous claim acts like any other", asynchronousClaim},
 }
 
 // asynchronousClaim needs no crash: what a store may forget in one is its own matter.

@@ -10,10 +10,10 @@ import (
 )
 
 var contextRules = []rule{
-	{"context: already done, nothing happens", doneContextDoesNothing},
-	{"context: done under way, a claim is whole or absent", claimIsAllOrNothing},
-	{"context: done under way, a settlement is whole or absent", settleIsAllOrNothing},
-	{"context: done under way, a cancel is whole or absent", cancelIsAllOrNothing},
+	{"context: a call whose context is done changes nothing", doneContextDoesNothing},
+	{"context: a context that ends during a claim leaves all of it or nothing", claimIsAllOrNothing},
+	{"context: a context that ends during a settlement leaves all of it or nothing", settleIsAllOrNothing},
+	{"context: a context that ends during a cancel leaves all of it or nothing", cancelIsAllOrNothing},
 }
 
 func doneContextDoesNothing(c *check) {

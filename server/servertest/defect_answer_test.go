@@ -12,7 +12,7 @@ var answerDefects = []defect{
 			s.KeepAnswer = 0
 			return m.Store.Settle(ctx, o, s)
 		}
-	}, []string{"answer: kept for its own time, and the record for longer"}},
+	}, []string{"answer: KeepAnswer ends the answer before the record"}},
 	{"drops the record with the answer", func(m *mutant) {
 		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if s.KeepAnswer > 0 {
@@ -24,7 +24,7 @@ var answerDefects = []defect{
 			m.ahead(func() { n, err = m.Store.Sweep(ctx, limit) })
 			return n, err
 		}
-	}, []string{"answer: kept for its own time, and the record for longer"}},
+	}, []string{"answer: KeepAnswer ends the answer before the record"}},
 	{"drops every answer with the first", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
 			if r.Now.Sub(r.CreatedAt) >= brief {
@@ -32,5 +32,5 @@ var answerDefects = []defect{
 			}
 			return r
 		}
-	}, []string{"answer: kept as long as the record, if nothing else is said"}},
+	}, []string{"answer: without KeepAnswer the answer is kept as long as the record"}},
 }

@@ -15,9 +15,9 @@ var cancelDefects = []defect{
 			return r, ok, err
 		}
 	}, []string{
-		"cancel: it or the first claim wins, never both",
+		"cancel: a cancel and a first claim never both win",
 		"cancel: an absent key gets a tombstone, and never runs",
-		"cancel: it or the take-over wins, never both",
+		"cancel: a cancel and a take-over never both win",
 	}},
 	{"returns the record as it is after the cancel", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
@@ -30,15 +30,15 @@ var cancelDefects = []defect{
 		}
 	}, []string{
 		"cancel: one of 32 makes the tombstone",
-		"cancel: it or the take-over wins, never both",
-		"cancel: what each state becomes, and what it was",
+		"cancel: a cancel and a take-over never both win",
+		"cancel: each state becomes what it must, and the record of before is returned",
 	}},
 	{"does not hear that an effect was undone", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			req.Undone = false
 			return m.Store.Cancel(ctx, req)
 		}
-	}, []string{"cancel: a completed key whose effect was undone"}},
+	}, []string{"cancel: an undone completed key becomes a tombstone"}},
 	{"cancels nothing that is absent", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
@@ -49,7 +49,7 @@ var cancelDefects = []defect{
 		}
 	}, []string{
 		"cancel: an absent key gets a tombstone, and never runs",
-		"cancel: it or the first claim wins, never both",
+		"cancel: a cancel and a first claim never both win",
 	}},
 	{"takes everybody's cancel for the first", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
@@ -60,9 +60,9 @@ var cancelDefects = []defect{
 			return r, ok, err
 		}
 	}, []string{
-		"cancel: repeated after a lost answer it knows itself",
+		"cancel: a repeated cancel finds its own tombstone",
 		"cancel: one of 32 makes the tombstone",
-		"cancel: what each state becomes, and what it was",
+		"cancel: each state becomes what it must, and the record of before is returned",
 	}},
 	{"reads before it cancels", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
@@ -80,9 +80,9 @@ var cancelDefects = []defect{
 			return before, existed, cancelErr
 		}
 	}, []string{
-		"cancel: it or the first claim wins, never both",
+		"cancel: a cancel and a first claim never both win",
 		"cancel: one of 32 makes the tombstone",
-		"cancel: it or the take-over wins, never both",
+		"cancel: a cancel and a take-over never both win",
 	}},
 	{"leaves the fence of a cancelled key", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
@@ -93,8 +93,8 @@ var cancelDefects = []defect{
 		}
 	}, []string{
 		"cancel: one of 32 makes the tombstone",
-		"cancel: it or the take-over wins, never both",
-		"cancel: what each state becomes, and what it was",
+		"cancel: a cancel and a take-over never both win",
+		"cancel: each state becomes what it must, and the record of before is returned",
 	}},
 	{"forgets who cancelled", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
@@ -104,8 +104,8 @@ var cancelDefects = []defect{
 			return r
 		}
 	}, []string{
-		"context: done under way, a cancel is whole or absent",
-		"cancel: repeated after a lost answer it knows itself",
+		"context: a context that ends during a cancel leaves all of it or nothing",
+		"cancel: a repeated cancel finds its own tombstone",
 		"cancel: an absent key gets a tombstone, and never runs",
 	}},
 }

@@ -14,9 +14,9 @@ var operatorDefects = []defect{
 			r.auditPage = func(context.Context, store.AuditRequest) ([]store.AuditEntry, error) { return nil, nil }
 		})
 	}, []string{
-		"operator: the log names who and why, and outlives the record",
-		"operator: one of 32 resolutions wins",
-		"operator: repeated after a lost answer a resolution knows itself",
+		"operator: the audit log has actor and reason, and outlives the record",
+		"operator: one of 32 concurrent resolutions wins",
+		"operator: a resolution repeated with the same token succeeds again",
 	}},
 	{"counts keys that have moved on", func(m *mutant) {
 		var mu sync.Mutex
@@ -32,7 +32,7 @@ var operatorDefects = []defect{
 			}
 		})
 	}, []string{
-		"attention: the count and the list have the keys that need a person, as long as they do",
+		"attention: a key is counted and listed exactly while it needs a person",
 		"attention: a dead letter is listed until its key is forgotten or swept",
 	}},
 	{"lists each completed key as a dead letter", func(m *mutant) {
@@ -67,7 +67,7 @@ var operatorDefects = []defect{
 				return append(entries, store.AuditEntry{ID: req.ID}), err
 			}
 		})
-	}, []string{"operator: nothing else is resolved"}},
+	}, []string{"operator: only a stuck key at the expected fence is resolved"}},
 	{"resolves from any fence", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			if r, err := m.Store.Read(ctx, req.ID); err == nil {
@@ -76,7 +76,7 @@ var operatorDefects = []defect{
 			return m.Store.Resolve(ctx, req)
 		}
 	}, []string{
-		"operator: nothing else is resolved",
+		"operator: only a stuck key at the expected fence is resolved",
 	}},
 	{"takes a lost race for won", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
@@ -84,8 +84,8 @@ var operatorDefects = []defect{
 			return r, true, err
 		}
 	}, []string{
-		"operator: one of 32 resolutions wins",
-		"operator: nothing else is resolved",
+		"operator: one of 32 concurrent resolutions wins",
+		"operator: only a stuck key at the expected fence is resolved",
 	}},
 	{"does not know a repeated resolution", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
@@ -93,7 +93,7 @@ var operatorDefects = []defect{
 			r, ok, err := m.Store.Resolve(ctx, req)
 			return r, ok && before.Token != req.Token, err
 		}
-	}, []string{"operator: repeated after a lost answer a resolution knows itself"}},
+	}, []string{"operator: a resolution repeated with the same token succeeds again"}},
 	{"leaves the dead owner its fence and token", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
@@ -108,37 +108,37 @@ var operatorDefects = []defect{
 			return m.Store.Resolve(ctx, req)
 		}
 	}, []string{
-		"operator: who was resolved away has lost the key",
-		"operator: a stuck key is resolved as somebody says",
+		"operator: the owner of a resolved key has lost it",
+		"operator: a stuck key gets the state of the resolution",
 	}},
 	{"forgets what was said about earlier runs", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			req.MaybeRan = false
 			return m.Store.Resolve(ctx, req)
 		}
-	}, []string{"operator: a stuck key is resolved as somebody says"}},
+	}, []string{"operator: a stuck key gets the state of the resolution"}},
 	{"lets a resolved tombstone go early", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			req.Keep = 0
 			return m.Store.Resolve(ctx, req)
 		}
-	}, []string{"operator: a resolved tombstone stays as long as a new one"}},
+	}, []string{"operator: a tombstone made by Resolve is kept as long as one made by Cancel"}},
 	{"forgets the living", func(m *mutant) {
 		m.forget = func(ctx context.Context, id store.ID, from int64, by store.Audit) (r store.Record, ok bool, err error) {
 			m.ahead(func() { r, ok, err = m.Store.Forget(ctx, id, from, by) })
 			return r, ok, err
 		}
-	}, []string{"operator: every key but a live one is forgotten, and new again"}},
+	}, []string{"operator: Forget deletes every key but a live one, and the key is new again"}},
 	{"forgets without a record of it", func(m *mutant) {
 		m.forget = func(ctx context.Context, id store.ID, from int64, _ store.Audit) (store.Record, bool, error) {
 			return m.Store.Forget(ctx, id, from, store.Audit{})
 		}
-	}, []string{"operator: the log names who and why, and outlives the record"}},
+	}, []string{"operator: the audit log has actor and reason, and outlives the record"}},
 	{"finds what is not there", func(m *mutant) {
 		m.deferral = func(context.Context, store.ID, int64, time.Duration) (bool, error) { return false, nil }
 	}, []string{
 		"operator: absent keys are not found",
-		"operator: one of 32 may look into an unknown key, for a while",
+		"operator: one of 32 concurrent deferrals of an unknown key wins",
 	}},
 	{"defers for everybody who asks", func(m *mutant) {
 		m.deferral = func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
@@ -146,7 +146,7 @@ var operatorDefects = []defect{
 			return true, err
 		}
 	}, []string{
-		"operator: one of 32 may look into an unknown key, for a while",
+		"operator: one of 32 concurrent deferrals of an unknown key wins",
 		"operator: only an unknown key is deferred",
 	}},
 	{"lists the living too", func(m *mutant) {
@@ -154,19 +154,19 @@ var operatorDefects = []defect{
 			req.Running = 1
 			return m.Store.List(ctx, req)
 		}
-	}, []string{"operator: the list has what needs somebody"}},
+	}, []string{"operator: the list has the keys that match the request"}},
 	{"lists every route", func(m *mutant) {
 		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			req.Route = ""
 			return m.Store.List(ctx, req)
 		}
-	}, []string{"operator: the list has what needs somebody"}},
+	}, []string{"operator: the list has the keys that match the request"}},
 	{"counts deaths anew after every resolution", func(m *mutant) {
 		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			req.RecoveryAttempts = 0
 			return m.Store.Resolve(ctx, req)
 		}
-	}, []string{"operator: a stuck key is resolved as somebody says"}},
+	}, []string{"operator: a stuck key gets the state of the resolution"}},
 	{"lists the last of a page twice", func(m *mutant) {
 		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			if !req.After.CreatedAt.IsZero() {
@@ -175,7 +175,7 @@ var operatorDefects = []defect{
 			}
 			return m.Store.List(ctx, req)
 		}
-	}, []string{"operator: pages make the whole list, each record once"}},
+	}, []string{"operator: the pages of a list have each record once"}},
 	{"keeps the lease of what became unknown", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
 			if r.State == store.StateUnknown {
@@ -183,8 +183,8 @@ var operatorDefects = []defect{
 			}
 			return r
 		}
-	}, []string{"operator: a key that becomes unknown is free at once"}},
+	}, []string{"operator: the lease of a key ends when the key becomes unknown"}},
 	{"keeps no memo", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.Route, r.Memo = "", nil; return r }
-	}, []string{"operator: opaque claims keep their route and memo, others none"}},
+	}, []string{"operator: only Opaque claims keep their route and memo"}},
 }

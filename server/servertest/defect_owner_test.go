@@ -15,8 +15,8 @@ var ownerDefects = []defect{
 			return r, won, err
 		}
 	}, []string{
-		"take-over: not before the lease ends by the store's clock",
-		"take-over: not of any other state",
+		"take-over: a key is not taken over before its lease ends by the store's clock",
+		"take-over: no key in another state is taken over",
 	}},
 	{"lets a released key's lease run out", func(m *mutant) {
 		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
@@ -26,9 +26,9 @@ var ownerDefects = []defect{
 			return m.Store.TakeOver(ctx, req, from)
 		}
 	}, []string{
-		"take-over: a released key at once",
-		"settle: effects that may have happened stay remembered",
-		"tx cancel: a take-over waits for its end",
+		"take-over: a released key is taken over at once",
+		"settle: MaybeRan stays set",
+		"tx cancel: a take-over waits for the end of the transaction",
 	}},
 	{"takes over from whatever fence there is", func(m *mutant) {
 		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
@@ -38,7 +38,7 @@ var ownerDefects = []defect{
 			return m.Store.TakeOver(ctx, req, from)
 		}
 	}, []string{
-		"take-over: only from the fence that was read",
+		"take-over: a take-over from another fence changes nothing",
 		"model: a thousand random calls, as the model says",
 	}},
 	{"makes every take-over a winner", func(m *mutant) {
@@ -47,9 +47,9 @@ var ownerDefects = []defect{
 			return r, err == nil, err
 		}
 	}, []string{
-		"take-over: one of 32 wins, and each fence has one owner",
-		"take-over: not of any other state",
-		"quarantine: one quarantine or take-over of 32 wins",
+		"take-over: one of 32 concurrent take-overs wins, and each fence has one owner",
+		"take-over: no key in another state is taken over",
+		"quarantine: one of 32 concurrent quarantines and take-overs wins",
 	}},
 	{"forgets the window of a take-over", func(m *mutant) {
 		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
@@ -75,29 +75,29 @@ var ownerDefects = []defect{
 			return r, won, err
 		}
 	}, []string{
-		"claim: repeated after a lost answer it knows itself",
+		"claim: a claim repeated with the same token wins again",
 		"history: 32 owners at random over 12 keys",
-		"renew: owners keep their keys, the others are named",
+		"renew: owners are renewed, and lost owners are named",
 	}},
 	{"keeps a key longer with each take-over", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
 			r.ExpiresAt = r.ExpiresAt.Add(time.Duration(r.Fence) * time.Minute)
 			return r
 		}
-	}, []string{"take-over: the run changes, the key stays"}},
+	}, []string{"take-over: the owner changes, and the values of the key stay"}},
 	{"counts no deaths", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.RecoveryAttempts = 0; return r }
 	}, []string{
-		"take-over: deaths are counted, effects that may have happened are remembered",
-		"quarantine: the dead only, and it is counted",
-		"tx cancel: what each state was and becomes",
+		"take-over: deaths are counted, and MaybeRan is set",
+		"quarantine: a dead run is quarantined, and its death is counted",
+		"tx cancel: each state becomes what it must, and the record of before is returned",
 	}},
 	{"forgets what may have run", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.MaybeRan = false; return r }
 	}, []string{
-		"quarantine: the dead only, and it is counted",
-		"settle: effects that may have happened stay remembered",
-		"settle: the run ends as it says",
+		"quarantine: a dead run is quarantined, and its death is counted",
+		"settle: MaybeRan stays set",
+		"settle: the record has the values of the settlement",
 	}},
 	{"forgets what may have run with a transactional run", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
@@ -105,15 +105,15 @@ var ownerDefects = []defect{
 			return r
 		}
 	}, []string{
-		"settle: effects that may have happened stay remembered",
-		"take-over: deaths are counted, effects that may have happened are remembered",
+		"settle: MaybeRan stays set",
+		"take-over: deaths are counted, and MaybeRan is set",
 	}},
 	{"quarantines the living", func(m *mutant) {
 		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (r store.Record, ok bool, err error) {
 			m.ahead(func() { r, ok, err = m.Store.Quarantine(ctx, req) })
 			return r, ok, err
 		}
-	}, []string{"quarantine: nothing else"}},
+	}, []string{"quarantine: no other record is quarantined"}},
 	{"quarantines from whatever fence there is", func(m *mutant) {
 		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
@@ -123,22 +123,22 @@ var ownerDefects = []defect{
 			req.From = r.Fence
 			return m.Store.Quarantine(ctx, req)
 		}
-	}, []string{"quarantine: nothing else"}},
+	}, []string{"quarantine: no other record is quarantined"}},
 	{"makes every quarantine a success", func(m *mutant) {
 		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			r, _, err := m.Store.Quarantine(ctx, req)
 			return r, err == nil, err
 		}
 	}, []string{
-		"quarantine: one quarantine or take-over of 32 wins",
-		"quarantine: nothing else",
+		"quarantine: one of 32 concurrent quarantines and take-overs wins",
+		"quarantine: no other record is quarantined",
 	}},
 	{"does not say what it quarantined", func(m *mutant) {
 		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			req.Route = ""
 			return m.Store.Quarantine(ctx, req)
 		}
-	}, []string{"quarantine: the route of who quarantines is the record's"}},
+	}, []string{"quarantine: the record gets the route of the request"}},
 	{"quarantines what is absent", func(m *mutant) {
 		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			r, ok, err := m.Store.Quarantine(ctx, req)

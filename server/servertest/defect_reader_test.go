@@ -120,7 +120,7 @@ var browseDefects = []defect{
 				return found, err
 			}
 		})
-	}, []string{"reader: a window has the records of any state, the youngest first", "reader: pages make the whole window, each record once"}},
+	}, []string{"reader: a window has the records of any state, the youngest first", "reader: the pages of a window have each record once"}},
 	{"browses every state", browsesBy(func(req *store.BrowseRequest) { req.States = nil }),
 		[]string{"reader: a window has the records of some states, of a class and of a route"}},
 	{"browses every class", browsesBy(func(req *store.BrowseRequest) { req.Effect = 0 }),
@@ -141,14 +141,14 @@ var browseDefects = []defect{
 		if req.From.IsZero() {
 			req.From = time.Unix(0, 0)
 		}
-	}), []string{"reader: without From it is the hour before To"}},
+	}), []string{"reader: without From the window is the hour before To"}},
 	{"pages by time alone", browsesBy(func(req *store.BrowseRequest) { req.Before.ID = store.ID{} }),
-		[]string{"reader: pages make the whole window, each record once"}},
+		[]string{"reader: the pages of a window have each record once"}},
 	{"shows the records of one time on two pages", browsesBy(func(req *store.BrowseRequest) {
 		if !req.Before.CreatedAt.IsZero() {
 			req.Before.CreatedAt = req.Before.CreatedAt.Add(time.Nanosecond)
 		}
-	}), []string{"reader: pages make the whole window, each record once"}},
+	}), []string{"reader: the pages of a window have each record once"}},
 	{"browses a record where none was asked for", func(m *mutant) {
 		m.readWith(func(r *mutantReader) {
 			r.browse = func(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
@@ -156,7 +156,7 @@ var browseDefects = []defect{
 				return r.Reader.Browse(ctx, req)
 			}
 		})
-	}, []string{"reader: what cannot be answered is an argument error"}},
+	}, []string{"reader: a request that cannot be answered returns ErrArgument"}},
 }
 
 var readListDefects = []defect{
@@ -169,7 +169,7 @@ var readListDefects = []defect{
 		if !req.After.CreatedAt.IsZero() {
 			req.After.CreatedAt = req.After.CreatedAt.Add(-time.Nanosecond)
 		}
-	}), []string{"reader: pages make the whole list"}},
+	}), []string{"reader: the pages of a list have each record once"}},
 	{"forgets dead letters", func(m *mutant) {
 		m.readWith(func(r *mutantReader) {
 			r.attention = func(ctx context.Context) (store.Attention, error) {
@@ -202,9 +202,9 @@ var auditPageDefects = []defect{
 		if req.Before > 0 {
 			req.Before++
 		}
-	}), []string{"reader: pages make the whole log, each entry once"}},
+	}), []string{"reader: the pages of the audit log have each entry once"}},
 	{"shows the entries of every actor", auditsBy(func(req *store.AuditRequest) { req.Actor = "" }),
-		[]string{"reader: the log of a key, and of an actor"}},
+		[]string{"reader: the audit log is filtered by key and by actor"}},
 	{"shows the entries of every key", auditsBy(func(req *store.AuditRequest) { req.ID = store.ID{} }),
-		[]string{"reader: the log of a key, and of an actor"}},
+		[]string{"reader: the audit log is filtered by key and by actor"}},
 }

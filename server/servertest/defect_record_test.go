@@ -18,9 +18,9 @@ var recordDefects = []defect{
 			return r, won, err
 		}
 	}, []string{
-		"claim: the first owner has fence 1 and what it asked for",
-		"claim: repeated after a lost answer it knows itself",
-		"claim: one that need not be durable is like any other",
+		"claim: the record has fence 1 and the values of the request",
+		"claim: a claim repeated with the same token wins again",
+		"claim: an asynchronous claim acts like any other",
 	}},
 	{"ends an answer at the first NUL", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
@@ -47,17 +47,17 @@ var recordDefects = []defect{
 			}
 			return r
 		}
-	}, []string{"record: nobody else's bytes"}},
+	}, []string{"record: records share no memory with callers"}},
 	{"keeps half a fingerprint", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { clear(r.Fingerprint.Sum[16:]); return r }
 	}, []string{
 		"record: identities are kept bit by bit",
-		"context: done under way, a claim is whole or absent",
-		"claim: the first owner has fence 1 and what it asked for",
+		"context: a context that ends during a claim leaves all of it or nothing",
+		"claim: the record has fence 1 and the values of the request",
 	}},
 	{"forgets the parent", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.Parent = store.ID{}; return r }
-	}, []string{"claim: the first owner has fence 1 and what it asked for"}},
+	}, []string{"claim: the record has fence 1 and the values of the request"}},
 	{"takes the parent of the latest claim", func(m *mutant) {
 		var latest sync.Map
 		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
@@ -73,11 +73,11 @@ var recordDefects = []defect{
 			}
 			return r
 		}
-	}, []string{"take-over: the run changes, the key stays"}},
+	}, []string{"take-over: the owner changes, and the values of the key stay"}},
 	{"has a clock that stands", func(m *mutant) {
 		start := time.Now()
 		m.show = func(r store.Record) store.Record { r.Now = start; return r }
-	}, []string{"record: the clock goes on"}},
+	}, []string{"record: the store's clock moves and never goes back"}},
 	{"has a clock that goes back", func(m *mutant) {
 		var reads int
 		var mu sync.Mutex
@@ -88,15 +88,15 @@ var recordDefects = []defect{
 			r.Now = r.Now.Add(-time.Duration(reads) * time.Second)
 			return r
 		}
-	}, []string{"record: the clock goes on"}},
+	}, []string{"record: the store's clock moves and never goes back"}},
 	{"counts the completed only", func(m *mutant) {
 		m.stats = func(ctx context.Context) (store.Stats, error) {
 			st, err := m.Store.Stats(ctx)
 			return store.Stats{ByState: map[store.State]int64{store.StateCompleted: st.ByState[store.StateCompleted]}}, err
 		}
 	}, []string{
-		"stats: what there is",
-		"sweep: at most limit, and all in the end",
+		"stats: the records are counted by state",
+		"sweep: a call deletes at most limit records, and repeated calls delete all",
 	}},
 	{"does not look at its context", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
@@ -115,7 +115,7 @@ var recordDefects = []defect{
 		})
 	}, []string{
 		"tx: a done context begins and commits nothing",
-		"context: already done, nothing happens",
+		"context: a call whose context is done changes nothing",
 	}},
 	{"writes, and then reports that the context has ended", func(m *mutant) {
 		late := func(err error) error { return errors.Join(err, context.Canceled) }
@@ -140,5 +140,5 @@ var recordDefects = []defect{
 			}
 			return err
 		}
-	}, []string{"context: already done, nothing happens"}},
+	}, []string{"context: a call whose context is done changes nothing"}},
 }

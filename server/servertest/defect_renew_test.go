@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	namesTheLost    = "renew: owners keep their keys, the others are named"
+	namesTheLost    = "renew: owners are renewed, and lost owners are named"
 	passesByHeld    = "tx renew: a held record leaves the other owners alone"
 	waitsForUndo    = "tx renew: a renewal does not overtake an undo"
 	asTheModelSays  = "model: a thousand random calls, as the model says"
@@ -33,7 +33,7 @@ var renewDefects = []defect{
 	}, []string{
 		namesTheLost,
 		"renew: a renewed key is not taken over",
-		"settle: zombies change nothing",
+		"settle: an owner whose key was taken over changes nothing",
 	}},
 	{"loses who is late", func(m *mutant) {
 		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
@@ -50,7 +50,7 @@ var renewDefects = []defect{
 			return got, err
 		}
 	}, []string{
-		"renew: who is late but was not taken over still owns the key",
+		"renew: an owner past its lease is renewed if nobody took the key over",
 		"history: 32 owners at random over 12 keys",
 		asTheModelSays,
 	}},
@@ -58,7 +58,7 @@ var renewDefects = []defect{
 		m.renew = func(_ context.Context, owners []store.Owner, _ time.Duration) (store.Renewal, error) {
 			return store.Renewal{Renewed: owners}, nil
 		}
-	}, []string{"renew: who is late but was not taken over still owns the key"}},
+	}, []string{"renew: an owner past its lease is renewed if nobody took the key over"}},
 	{"names nobody", func(m *mutant) {
 		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			_, err := m.Store.Renew(ctx, owners, lease)
@@ -79,7 +79,7 @@ var renewDefects = []defect{
 			}
 			return m.Store.Renew(ctx, owners, lease)
 		}
-	}, []string{"renew: nobody is nobody"}},
+	}, []string{"renew: an empty list renews nothing"}},
 	{"shortens leases", func(m *mutant) {
 		var short sync.Map // leases of the last renewals
 		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {

@@ -32,12 +32,12 @@ var routeDefects = []defect{
 			return r
 		}
 	}, []string{
-		"routes: a claim and a take-over of every class keep theirs, and opaque ones their memo",
-		"routes: claims at once keep each its own", "routes: a settlement and a release leave it",
+		"routes: claims and take-overs of every class keep their route, and Opaque ones their memo",
+		"routes: concurrent claims keep their own routes", "routes: settling and quarantining do not change the route",
 	}},
 	{"keeps the memo of every class", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.Memo = []byte("a memo"); return r }
-	}, []string{"routes: claims at once keep each its own"}},
+	}, []string{"routes: concurrent claims keep their own routes"}},
 	{"gives claims at once the route of the first", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			if req.Route != "" {
@@ -45,13 +45,13 @@ var routeDefects = []defect{
 			}
 			return m.Store.Claim(ctx, req)
 		}
-	}, []string{"routes: claims at once keep each its own"}},
+	}, []string{"routes: concurrent claims keep their own routes"}},
 	{"leaves the route of the owner before", func(m *mutant) {
 		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			req.Route = "POST /charges"
 			return m.Store.TakeOver(ctx, req, from)
 		}
-	}, []string{"routes: a settlement and a release leave it"}},
+	}, []string{"routes: settling and quarantining do not change the route"}},
 }
 
 // A store that keeps routes passes the rules, and each defect breaks those that are about it.

@@ -31,7 +31,7 @@ var settleDefects = []defect{
 	{"ignores the owner", func(m *mutant) {
 		m.settle = m.asOwner(func(o *store.Owner, r store.Record) { *o = owner(r) })
 	}, []string{
-		"settle: zombies change nothing",
+		"settle: an owner whose key was taken over changes nothing",
 		"settle: an owner and its successor never both win",
 	}},
 	{"tells zombies that all is well", func(m *mutant) {
@@ -53,7 +53,7 @@ var settleDefects = []defect{
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
-	}, []string{"settle: who is late but was not taken over still settles"}},
+	}, []string{"settle: an owner past its lease settles if nobody took the key over"}},
 	{"lets the lease of who counts as dead run on", func(m *mutant) {
 		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if r, err := m.Store.Read(ctx, o.ID); s.State == store.StateInProgress && err == nil && owner(r) == o {
@@ -61,7 +61,7 @@ var settleDefects = []defect{
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
-	}, []string{"settle: a run that counts as dead is dead at once"}},
+	}, []string{"settle: a run that is settled as dead can be taken over at once"}},
 	{"does not know a repeated completion", func(m *mutant) {
 		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateCompleted {
@@ -71,7 +71,7 @@ var settleDefects = []defect{
 		}
 	}, []string{
 		"settle: a completion repeated after a lost answer is no error",
-		"context: done under way, a settlement is whole or absent",
+		"context: a context that ends during a settlement leaves all of it or nothing",
 		"tx: a completion whose answer was lost can be repeated",
 	}},
 	{"keeps the last answer, not the first", func(m *mutant) {
@@ -90,7 +90,7 @@ var settleDefects = []defect{
 			return r
 		}
 	}, []string{
-		"record: nobody else's bytes",
+		"record: records share no memory with callers",
 		"settle: a completed record never changes",
 	}},
 	{"acknowledges a settlement and drops it", func(m *mutant) {
@@ -101,8 +101,8 @@ var settleDefects = []defect{
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{
-		"settle: the run ends as it says",
-		"context: done under way, a settlement is whole or absent",
+		"settle: the record has the values of the settlement",
+		"context: a context that ends during a settlement leaves all of it or nothing",
 		"model: a thousand random calls, as the model says",
 	}},
 	{"tells a zombie beside its successor that all is well", func(m *mutant) {
@@ -116,6 +116,6 @@ var settleDefects = []defect{
 	}, []string{
 		"settle: an owner and its successor never both win",
 		"settle: token and fence must both be the owner's",
-		"settle: zombies change nothing",
+		"settle: an owner whose key was taken over changes nothing",
 	}},
 }

@@ -16,12 +16,12 @@ var sweepDefects = []defect{
 			return n, err
 		}
 	}, []string{
-		"sweep: never a run that was taken over meanwhile",
-		"sweep: exactly what nobody can need",
+		"sweep: a run that is taken over meanwhile is not deleted",
+		"sweep: exactly the expired records that no call needs are deleted",
 	}},
 	{"sweeps without a limit", func(m *mutant) {
 		m.sweep = func(ctx context.Context, _ int) (int, error) { return m.Store.Sweep(ctx, 1<<30) }
-	}, []string{"sweep: at most limit, and all in the end"}},
+	}, []string{"sweep: a call deletes at most limit records, and repeated calls delete all"}},
 	{"sweeps one at a time and then no more", func(m *mutant) {
 		var once sync.Once
 		m.sweep = func(ctx context.Context, limit int) (n int, err error) {
@@ -29,8 +29,8 @@ var sweepDefects = []defect{
 			return n, err
 		}
 	}, []string{
-		"sweep: sweepers side by side count each record once",
-		"sweep: at most limit, and all in the end",
+		"sweep: concurrent sweepers count each record once",
+		"sweep: a call deletes at most limit records, and repeated calls delete all",
 	}},
 	{"counts what it meets, not what it sweeps", func(m *mutant) {
 		m.sweep = func(ctx context.Context, limit int) (int, error) {
@@ -38,17 +38,17 @@ var sweepDefects = []defect{
 			return n + 1, err
 		}
 	}, []string{
-		"sweep: exactly what nobody can need",
-		"sweep: at most limit, and all in the end",
-		"sweep: sweepers side by side count each record once",
+		"sweep: exactly the expired records that no call needs are deleted",
+		"sweep: a call deletes at most limit records, and repeated calls delete all",
+		"sweep: concurrent sweepers count each record once",
 		"model: a thousand random calls, as the model says",
 	}},
 	{"says that it swept, and sweeps nothing", func(m *mutant) {
 		m.sweep = func(ctx context.Context, limit int) (int, error) { return limit, ctx.Err() }
 	}, []string{
-		"sweep: a swept key is new",
-		"sweep: sweepers side by side count each record once",
-		"sweep: at most limit, and all in the end",
+		"sweep: a swept key can be claimed as a new one",
+		"sweep: concurrent sweepers count each record once",
+		"sweep: a call deletes at most limit records, and repeated calls delete all",
 	}},
 	{"sweeps beside a take-over", func(m *mutant) {
 		var swept atomic.Bool
@@ -60,5 +60,5 @@ var sweepDefects = []defect{
 			}
 			return r, won, err
 		}
-	}, []string{"sweep: never a run that was taken over meanwhile"}},
+	}, []string{"sweep: a run that is taken over meanwhile is not deleted"}},
 }

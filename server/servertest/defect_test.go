@@ -33,7 +33,7 @@ var claimDefects = []defect{
 			return r, won, claimErr
 		}
 	}, []string{
-		"claim: one of 32 wins, 50 times",
+		"claim: one of 32 concurrent claims wins, 50 times",
 		"history: 32 owners at random over 12 keys",
 	}},
 	{"claims over tombstones", func(m *mutant) {
@@ -43,7 +43,7 @@ var claimDefects = []defect{
 		}
 	}, []string{
 		"cancel: an absent key gets a tombstone, and never runs",
-		"cancel: it or the first claim wins, never both",
+		"cancel: a cancel and a first claim never both win",
 	}},
 	{"gives a released key to whoever claims", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
@@ -55,7 +55,7 @@ var claimDefects = []defect{
 		}
 	}, []string{
 		"claim: a duplicate gets the record and changes nothing",
-		"claim: a token that lost the key is a stranger",
+		"claim: a repeated claim does not win after its token lost the key",
 	}},
 	{"does not know a repeated claim", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
@@ -64,8 +64,8 @@ var claimDefects = []defect{
 			return r, won && err != nil, claimErr
 		}
 	}, []string{
-		"claim: repeated after a lost answer it knows itself",
-		"context: done under way, a claim is whole or absent",
+		"claim: a claim repeated with the same token wins again",
+		"context: a context that ends during a claim leaves all of it or nothing",
 	}},
 	{"knows a token after it lost the key", func(m *mutant) {
 		var seen sync.Map
@@ -74,7 +74,7 @@ var claimDefects = []defect{
 			r, won, err := m.Store.Claim(ctx, req)
 			return r, won || again, err
 		}
-	}, []string{"claim: a token that lost the key is a stranger"}},
+	}, []string{"claim: a repeated claim does not win after its token lost the key"}},
 	{"extends the lease with each duplicate", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
@@ -98,7 +98,7 @@ var claimDefects = []defect{
 			}
 			return r, won, err
 		}
-	}, []string{"claim: the window is for absent keys only"}},
+	}, []string{"claim: the window does not apply to completed keys"}},
 	{"refuses what is kept for a century", func(m *mutant) {
 		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			if req.Keep > 100*365*24*time.Hour {
@@ -106,10 +106,10 @@ var claimDefects = []defect{
 			}
 			return m.Store.Claim(ctx, req)
 		}
-	}, []string{"claim: nothing is too long up to MaxRetention"}},
+	}, []string{"claim: lengths of time up to MaxRetention are accepted"}},
 	{"starts with fence 0", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.Fence--; return r }
-	}, []string{"claim: the first owner has fence 1 and what it asked for"}},
+	}, []string{"claim: the record has fence 1 and the values of the request"}},
 }
 
 func tooOldFor(r store.Record, req store.ClaimRequest) bool {

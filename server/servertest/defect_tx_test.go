@@ -22,7 +22,7 @@ var txDefects = []defect{
 			}
 			return r, won, err
 		}
-	}, []string{"tx cancel: a claim and a take-over hear of it soon"}},
+	}, []string{"tx cancel: a claim and a take-over return ErrInProgress soon"}},
 	{"settles beside the transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
 			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
@@ -32,7 +32,7 @@ var txDefects = []defect{
 	}, []string{
 		"tx: effects and record commit together",
 		"tx: a run can be released in its transaction",
-		"tx cancel: it commits with the run that undoes",
+		"tx cancel: the cancel commits with the run that undoes",
 	}},
 	{"commits the effects of zombies", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
@@ -50,7 +50,7 @@ var txDefects = []defect{
 		})
 	}, []string{
 		"tx: a lost lease rolls everything back",
-		"tx: left open while another took over, it changes nothing",
+		"tx: a transaction left open during a take-over changes nothing",
 		"tx: an owner and its successor never both commit",
 	}},
 	{"does not look at the owner in a transaction", func(m *mutant) {
@@ -64,7 +64,7 @@ var txDefects = []defect{
 		})
 	}, []string{
 		"tx: a lost lease rolls everything back",
-		"tx: left open while another took over, it changes nothing",
+		"tx: a transaction left open during a take-over changes nothing",
 		"tx: an owner and its successor never both commit",
 	}},
 	{"loses the dead letters of transactions", func(m *mutant) {
@@ -110,13 +110,13 @@ var txDefects = []defect{
 		})
 	}, []string{
 		"tx: a rollback leaves nothing",
-		"tx: transactions of many keys do not disturb each other",
+		"tx: concurrent transactions of several keys do not disturb each other",
 	}},
 	{"cancels outside the transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) { tx.cancel = m.Store.Cancel })
 	}, []string{
-		"tx cancel: seen by nobody before the end, and a claim waits",
-		"tx cancel: it commits with the run that undoes",
+		"tx cancel: the cancel is invisible before the commit, and a claim waits",
+		"tx cancel: the cancel commits with the run that undoes",
 		"tx cancel: an undone key commits or rolls back with the undo",
 		"tx: a lost lease rolls everything back",
 		"tx: a rollback leaves nothing",
@@ -142,10 +142,10 @@ var txDefects = []defect{
 			}
 		})
 	}, []string{
-		"tx cancel: seen by nobody before the end, and a claim waits",
-		"tx cancel: two undo runs of one key at once",
-		"tx cancel: the verdict on a running key holds to the end",
-		"tx cancel: a take-over waits for its end",
+		"tx cancel: the cancel is invisible before the commit, and a claim waits",
+		"tx cancel: two undo runs of one key at the same time",
+		"tx cancel: the record of a running key holds until the transaction ends",
+		"tx cancel: a take-over waits for the end of the transaction",
 	}},
 	{"locks what it cancels in one order, and never gives up", func(m *mutant) {
 		var locks sync.Map
@@ -188,7 +188,7 @@ var txDefects = []defect{
 				return tx.Tx.Cancel(ctx, req)
 			}
 		})
-	}, []string{"tx cancel: the verdict on a running key holds to the end"}},
+	}, []string{"tx cancel: the record of a running key holds until the transaction ends"}},
 	{"runs one transaction at a time, and fails the others", func(m *mutant) {
 		var mu sync.Mutex
 		m.beginWith(func(tx *mutantTx) {
@@ -212,13 +212,13 @@ var txDefects = []defect{
 			}
 		})
 	}, []string{
-		"tx: left open while another took over, it changes nothing",
+		"tx: a transaction left open during a take-over changes nothing",
 		"tx: an owner and its successor never both commit",
 	}},
 	{"says nothing of failures", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) { tx.err = func() error { return nil } })
 	}, []string{
-		"tx: a failure that nobody looked at prevents the commit, and tells its kind",
+		"tx: a failure that the handler ignored prevents the commit, and Err has its kind",
 		"tx: of several failures the first one counts",
 	}},
 	{"takes every failure for a conflict", func(m *mutant) {
@@ -230,5 +230,5 @@ var txDefects = []defect{
 				return nil
 			}
 		})
-	}, []string{"tx: a failure that nobody looked at prevents the commit, and tells its kind"}},
+	}, []string{"tx: a failure that the handler ignored prevents the commit, and Err has its kind"}},
 }

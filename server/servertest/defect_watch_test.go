@@ -18,16 +18,16 @@ var watchDefects = []defect{
 	{"tells nobody anything", func(m *mutant) {
 		m.watch = func(store.ID, int64) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
 	}, []string{
-		"watch: however a run ends, who watches it is told",
-		"watch: of what is over already, one is told as well",
-		"watch: all who watch a run are told, but for who stopped",
-		"watch: no end falls between the look and the watch",
+		"watch: every end of a run closes the channel",
+		"watch: a watch on a run that has ended closes the channel",
+		"watch: every channel is closed unless its watcher stopped",
+		"watch: an end between Read and Watch closes the channel",
 	}},
 	{"tells everybody at once", func(m *mutant) {
 		m.watch = func(store.ID, int64) (<-chan struct{}, func()) { return closed(), func() {} }
 	}, []string{
-		"watch: a run that goes on is no news",
-		"watch: of what is over already, one is told as well",
+		"watch: a channel stays open while the run goes on",
+		"watch: a watch on a run that has ended closes the channel",
 	}},
 	{"tells of completions only", func(m *mutant) {
 		m.watch = func(id store.ID, fence int64) (<-chan struct{}, func()) {
@@ -41,7 +41,7 @@ var watchDefects = []defect{
 			}()
 			return told, stop
 		}
-	}, []string{"watch: however a run ends, who watches it is told"}},
+	}, []string{"watch: every end of a run closes the channel"}},
 	{"tells of renewals", func(m *mutant) {
 		var mu sync.Mutex
 		news := make(map[store.ID]chan struct{})
@@ -61,7 +61,7 @@ var watchDefects = []defect{
 			}
 			return m.Store.Renew(ctx, owners, lease)
 		}
-	}, []string{"watch: a run that goes on is no news"}},
+	}, []string{"watch: a channel stays open while the run goes on"}},
 	{"watches what comes, and does not look at what is", func(m *mutant) {
 		m.watch = func(id store.ID, fence int64) (<-chan struct{}, func()) {
 			ended, stop := m.Store.Watch(id, fence)
@@ -73,8 +73,8 @@ var watchDefects = []defect{
 			}
 		}
 	}, []string{
-		"watch: of what is over already, one is told as well",
-		"watch: no end falls between the look and the watch",
+		"watch: a watch on a run that has ended closes the channel",
+		"watch: an end between Read and Watch closes the channel",
 	}},
 	{"does not tell the runs of a key apart", func(m *mutant) {
 		m.watch = func(id store.ID, _ int64) (<-chan struct{}, func()) {
@@ -84,7 +84,7 @@ var watchDefects = []defect{
 			}
 			return m.Store.Watch(id, r.Fence)
 		}
-	}, []string{"watch: of what is over already, one is told as well"}},
+	}, []string{"watch: a watch on a run that has ended closes the channel"}},
 	{"stops all who watch with the first who does not want to", func(m *mutant) {
 		var mu sync.Mutex
 		stops := make(map[store.ID][]func())
@@ -101,5 +101,5 @@ var watchDefects = []defect{
 				}
 			}
 		}
-	}, []string{"watch: all who watch a run are told, but for who stopped"}},
+	}, []string{"watch: every channel is closed unless its watcher stopped"}},
 }

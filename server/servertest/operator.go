@@ -11,24 +11,24 @@ import (
 )
 
 var operatorRules = []rule{
-	{"operator: a stuck key is resolved as somebody says", resolveTheStuck},
-	{"operator: nothing else is resolved", resolveNothingElse},
-	{"operator: one of 32 resolutions wins", resolutionsRace},
-	{"operator: repeated after a lost answer a resolution knows itself", resolveRepeated},
-	{"operator: who was resolved away has lost the key", resolvedOwnerIsFenced},
-	{"operator: a resolved tombstone stays as long as a new one", resolvedTombstoneStays},
-	{"operator: every key but a live one is forgotten, and new again", forgetAllButTheLiving},
+	{"operator: a stuck key gets the state of the resolution", resolveTheStuck},
+	{"operator: only a stuck key at the expected fence is resolved", resolveNothingElse},
+	{"operator: one of 32 concurrent resolutions wins", resolutionsRace},
+	{"operator: a resolution repeated with the same token succeeds again", resolveRepeated},
+	{"operator: the owner of a resolved key has lost it", resolvedOwnerIsFenced},
+	{"operator: a tombstone made by Resolve is kept as long as one made by Cancel", resolvedTombstoneStays},
+	{"operator: Forget deletes every key but a live one, and the key is new again", forgetAllButTheLiving},
 	{"operator: absent keys are not found", operatorOnAbsent},
-	{"operator: the log names who and why, and outlives the record", auditOutlivesRecords},
-	{"operator: the list has what needs somebody", listWhatNeedsSomebody},
+	{"operator: the audit log has actor and reason, and outlives the record", auditOutlivesRecords},
+	{"operator: the list has the keys that match the request", listWhatNeedsSomebody},
 	{"operator: the list has the children of a record, in any state", listChildren},
-	{"attention: the count and the list have the keys that need a person, as long as they do", attentionFollowsKeys},
+	{"attention: a key is counted and listed exactly while it needs a person", attentionFollowsKeys},
 	{"attention: a dead letter is listed until its key is forgotten or swept", deadLettersAreListed},
-	{"operator: pages make the whole list, each record once", listByPages},
-	{"operator: one of 32 may look into an unknown key, for a while", deferralsRace},
+	{"operator: the pages of a list have each record once", listByPages},
+	{"operator: one of 32 concurrent deferrals of an unknown key wins", deferralsRace},
 	{"operator: only an unknown key is deferred", deferNothingElse},
-	{"operator: a key that becomes unknown is free at once", unknownIsFree},
-	{"operator: opaque claims keep their route and memo, others none", memosOfOpaqueClaims},
+	{"operator: the lease of a key ends when the key becomes unknown", unknownIsFree},
+	{"operator: only Opaque claims keep their route and memo", memosOfOpaqueClaims},
 }
 
 var someone = store.Audit{Verb: store.VerbResolve, Actor: "ann", Reason: "looked at the bank's portal"}

@@ -7,10 +7,10 @@ import (
 )
 
 var quarantineRules = []rule{
-	{"quarantine: the dead only, and it is counted", quarantineTheDead},
-	{"quarantine: the route of who quarantines is the record's", quarantineRecordsTheRoute},
-	{"quarantine: nothing else", quarantineNothingElse},
-	{"quarantine: one quarantine or take-over of 32 wins", quarantineRacesTakeOver},
+	{"quarantine: a dead run is quarantined, and its death is counted", quarantineTheDead},
+	{"quarantine: the record gets the route of the request", quarantineRecordsTheRoute},
+	{"quarantine: no other record is quarantined", quarantineNothingElse},
+	{"quarantine: one of 32 concurrent quarantines and take-overs wins", quarantineRacesTakeOver},
 	{"quarantine: an absent key is not found", quarantineOfAbsent},
 }
 

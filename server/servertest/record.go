@@ -11,9 +11,9 @@ import (
 var recordRules = []rule{
 	{"record: answers are kept byte by byte", answersAreExact},
 	{"record: identities are kept bit by bit", identitiesAreExact},
-	{"record: nobody else's bytes", recordsDoNotAlias},
-	{"record: the clock goes on", clockGoesOn},
-	{"stats: what there is", statsCount},
+	{"record: records share no memory with callers", recordsDoNotAlias},
+	{"record: the store's clock moves and never goes back", clockGoesOn},
+	{"stats: the records are counted by state", statsCount},
 }
 
 func answersAreExact(c *check) {

@@ -10,10 +10,10 @@ import (
 )
 
 var renewRules = []rule{
-	{"renew: owners keep their keys, the others are named", renewNamesTheLost},
-	{"renew: who is late but was not taken over still owns the key", renewOfLateOwner},
+	{"renew: owners are renewed, and lost owners are named", renewNamesTheLost},
+	{"renew: an owner past its lease is renewed if nobody took the key over", renewOfLateOwner},
 	{"renew: a renewed key is not taken over", renewKeepsOthersOut},
-	{"renew: nobody is nobody", renewOfNobody},
+	{"renew: an empty list renews nothing", renewOfNobody},
 	{"renew: a lease is never shortened", renewShortensNothing},
 }
 

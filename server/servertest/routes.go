@@ -22,9 +22,9 @@ func TestRoutes(t *testing.T, open func(tb testing.TB) store.Store) {
 }
 
 var routeRules = []rule{
-	{"routes: a claim and a take-over of every class keep theirs, and opaque ones their memo", memosOfOpaqueClaims},
-	{"routes: claims at once keep each its own", routesOfManyClaims},
-	{"routes: a settlement and a release leave it", routesStay},
+	{"routes: claims and take-overs of every class keep their route, and Opaque ones their memo", memosOfOpaqueClaims},
+	{"routes: concurrent claims keep their own routes", routesOfManyClaims},
+	{"routes: settling and quarantining do not change the route", routesStay},
 }
 
 // requestOnRoute returns a claim of a new key by a run of a route.

@@ -9,15 +9,15 @@ import (
 )
 
 var settleRules = []rule{
-	{"settle: the run ends as it says", settleIsRecorded},
+	{"settle: the record has the values of the settlement", settleIsRecorded},
 	{"settle: a completion repeated after a lost answer is no error", settleRepeats},
 	{"settle: a completed record never changes", completedIsFinal},
-	{"settle: zombies change nothing", zombiesChangeNothing},
+	{"settle: an owner whose key was taken over changes nothing", zombiesChangeNothing},
 	{"settle: token and fence must both be the owner's", settleChecksTokenAndFence},
-	{"settle: who is late but was not taken over still settles", lateOwnerSettles},
-	{"settle: effects that may have happened stay remembered", maybeRanStays},
+	{"settle: an owner past its lease settles if nobody took the key over", lateOwnerSettles},
+	{"settle: MaybeRan stays set", maybeRanStays},
 	{"settle: an owner and its successor never both win", settleRacesTakeOver},
-	{"settle: a run that counts as dead is dead at once", settleDies},
+	{"settle: a run that is settled as dead can be taken over at once", settleDies},
 }
 
 func settleIsRecorded(c *check) {

@@ -8,11 +8,11 @@ import (
 )
 
 var sweepRules = []rule{
-	{"sweep: exactly what nobody can need", sweepTakesWhatItMay},
-	{"sweep: at most limit, and all in the end", sweepIsBounded},
-	{"sweep: a swept key is new", sweptKeyIsNew},
-	{"sweep: sweepers side by side count each record once", sweepersShare},
-	{"sweep: never a run that was taken over meanwhile", sweepRacesTakeOver},
+	{"sweep: exactly the expired records that no call needs are deleted", sweepTakesWhatItMay},
+	{"sweep: a call deletes at most limit records, and repeated calls delete all", sweepIsBounded},
+	{"sweep: a swept key can be claimed as a new one", sweptKeyIsNew},
+	{"sweep: concurrent sweepers count each record once", sweepersShare},
+	{"sweep: a run that is taken over meanwhile is not deleted", sweepRacesTakeOver},
 }
 
 // untilExpired waits until the store's clock is past the record's retention,

@@ -8,13 +8,13 @@ import (
 )
 
 var takeOverRules = []rule{
-	{"take-over: not before the lease ends by the store's clock", takeOverWaitsForTheLease},
-	{"take-over: a released key at once", takeOverOfReleased},
-	{"take-over: the run changes, the key stays", takeOverKeepsTheKey},
-	{"take-over: one of 32 wins, and each fence has one owner", oneTakeOverWins},
-	{"take-over: only from the fence that was read", takeOverComparesTheFence},
-	{"take-over: not of any other state", takeOverOfOthers},
-	{"take-over: deaths are counted, effects that may have happened are remembered", takeOverCountsRecoveryAttempts},
+	{"take-over: a key is not taken over before its lease ends by the store's clock", takeOverWaitsForTheLease},
+	{"take-over: a released key is taken over at once", takeOverOfReleased},
+	{"take-over: the owner changes, and the values of the key stay", takeOverKeepsTheKey},
+	{"take-over: one of 32 concurrent take-overs wins, and each fence has one owner", oneTakeOverWins},
+	{"take-over: a take-over from another fence changes nothing", takeOverComparesTheFence},
+	{"take-over: no key in another state is taken over", takeOverOfOthers},
+	{"take-over: deaths are counted, and MaybeRan is set", takeOverCountsRecoveryAttempts},
 	{"take-over: the window counts from the first claim", takeOverWindow},
 	{"take-over: an absent key is not found", takeOverOfAbsent},
 }

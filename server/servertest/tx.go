@@ -15,13 +15,13 @@ var txSettleRules = []rule{
 	{"tx: effects and record commit together", txCommitsTogether},
 	{"tx: a rollback leaves nothing", txRollbackLeavesNothing},
 	{"tx: a lost lease rolls everything back", txLeaseLostRollsBack},
-	{"tx: left open while another took over, it changes nothing", txLeftOpen},
+	{"tx: a transaction left open during a take-over changes nothing", txLeftOpen},
 	{"tx: an owner and its successor never both commit", txRacesSuccessor},
 	{"tx: a completion whose answer was lost can be repeated", txCompletionRepeats},
 	{"tx: a run can be released in its transaction", txReleases},
 	{"tx: a dead letter commits with its run", txDeadLetter},
 	{"tx: a done context begins and commits nothing", txDoneContext},
-	{"tx: transactions of many keys do not disturb each other", txSideBySide},
+	{"tx: concurrent transactions of several keys do not disturb each other", txSideBySide},
 }
 
 // begin opens a transaction, and rolls it back at the end of the test in case

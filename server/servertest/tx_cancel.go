@@ -11,14 +11,14 @@ import (
 )
 
 var txCancelRules = []rule{
-	{"tx cancel: it commits with the run that undoes", txCancelCommits},
-	{"tx cancel: what each state was and becomes", txCancelOfEachState},
+	{"tx cancel: the cancel commits with the run that undoes", txCancelCommits},
+	{"tx cancel: each state becomes what it must, and the record of before is returned", txCancelOfEachState},
 	{"tx cancel: an undone key commits or rolls back with the undo", txCancelOfUndone},
-	{"tx cancel: seen by nobody before the end, and a claim waits", txCancelHoldsClaim},
-	{"tx cancel: a take-over waits for its end", txCancelHoldsTakeOver},
-	{"tx cancel: a claim and a take-over hear of it soon", txCancelIsToldSoon},
-	{"tx cancel: the verdict on a running key holds to the end", txCancelHoldsOwner},
-	{"tx cancel: two undo runs of one key at once", txCancelTwice},
+	{"tx cancel: the cancel is invisible before the commit, and a claim waits", txCancelHoldsClaim},
+	{"tx cancel: a take-over waits for the end of the transaction", txCancelHoldsTakeOver},
+	{"tx cancel: a claim and a take-over return ErrInProgress soon", txCancelIsToldSoon},
+	{"tx cancel: the record of a running key holds until the transaction ends", txCancelHoldsOwner},
+	{"tx cancel: two undo runs of one key at the same time", txCancelTwice},
 	{"tx cancel: two undo runs in opposite order both end", txCancelCrosswise},
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 var txFailureRules = []rule{
-	{"tx: a failure that nobody looked at prevents the commit, and tells its kind", txFailureTells},
+	{"tx: a failure that the handler ignored prevents the commit, and Err has its kind", txFailureTells},
 	{"tx: of several failures the first one counts", txFirstFailureCounts},
 }
 

@@ -8,11 +8,11 @@ import (
 
 // watchRules are for a store that is a [store.WatchStore].
 var watchRules = []rule{
-	{"watch: however a run ends, who watches it is told", watchTellsEachEnd},
-	{"watch: a run that goes on is no news", watchIsSilent},
-	{"watch: of what is over already, one is told as well", watchOfThePast},
-	{"watch: all who watch a run are told, but for who stopped", watchManyTimes},
-	{"watch: no end falls between the look and the watch", watchRacesSettle},
+	{"watch: every end of a run closes the channel", watchTellsEachEnd},
+	{"watch: a channel stays open while the run goes on", watchIsSilent},
+	{"watch: a watch on a run that has ended closes the channel", watchOfThePast},
+	{"watch: every channel is closed unless its watcher stopped", watchManyTimes},
+	{"watch: an end between Read and Watch closes the channel", watchRacesSettle},
 }
 
 // wantTold fails the rule if the channel is not closed in time.
