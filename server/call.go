@@ -21,41 +21,11 @@ type call struct {
 	route *Route
 }
 
-// An outcome is the answer to a call. Exactly one holds: it was refused (code), it is a
-// replay, or it ran and the adapter serves the answer that its own handler just made.
-type outcome struct {
-	code       wire.Code
-	retryAfter time.Duration
-	err        error
-
-	// These fields are for refusals whose code does not say enough.
-	status    int    // 0: the code's
-	detail    string // "": the code's
-	retryable bool   // a retry can help, whatever the code says
-	broken    bool   // a function of the service failed: its authors must correct it
-
-	replay *store.Answer
-
-	ran   bool
-	again bool // a retry of the run can run again
-	asked bool // the store was asked: the key was honoured
-}
-
-// do lets the engine answer a call.
-func (g *Guard) do(ctx context.Context, c *call) outcome {
-	return outcomeOf(g.engine.Do(ctx, &c.Call))
-}
-
-func outcomeOf(o engine.Outcome) outcome {
-	return outcome{
-		code: o.Code, retryAfter: o.RetryAfter, err: o.Err, detail: o.Detail, retryable: o.Retryable,
-		replay: o.Replay, ran: o.Ran, again: o.Again, asked: o.Asked,
-	}
-}
+type outcome = engine.Outcome
 
 // closingRefusal refuses a request to a guard that is shutting down.
 func closingRefusal() *outcome {
-	return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: ErrShutdown}
+	return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: ErrShutdown}
 }
 
 // resultOf is the result of a handler that answered with status, before its answer is

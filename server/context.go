@@ -242,7 +242,7 @@ func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, a *sto
 		envelope, err = h.guard.envelope(response)
 	}
 	if err != nil {
-		h.refuse(w, r, c, outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err})
+		h.refuse(w, r, c, outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err})
 		return
 	}
 	h.replay(w, &store.Answer{Status: response.Status, Envelope: envelope})

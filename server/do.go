@@ -75,10 +75,10 @@ func (g *Guard) perform(ctx context.Context, t *Task, key childkey.Key, input []
 		return Response{}, nil, err
 	}
 	p.call.Work = p.run
-	switch o := g.do(ctx, &p.call); {
-	case o.replay != nil:
-		return Response{}, o.replay, nil
-	case o.ran:
+	switch o := g.engine.Do(ctx, &p.call.Call); {
+	case o.Replay != nil:
+		return Response{}, o.Replay, nil
+	case o.Ran:
 		return p.answer, nil, p.failure
 	case p.failure != nil:
 		return Response{}, nil, errors.Join(refusedError(o), p.failure)
@@ -226,5 +226,5 @@ var encodedHeader = http.Header{"Content-Type": {contract.ContentType}}
 
 // refusedError is the error for an outcome that is neither a run nor a replay.
 func refusedError(o outcome) error {
-	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err, Again: o.retryable}
+	return &RefusedError{Code: o.Code, RetryAfter: o.RetryAfter, Err: o.Err, Again: o.Retryable}
 }

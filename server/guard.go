@@ -55,6 +55,7 @@ func NewGuard(under store.Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 // engineConfig is the part of g that the engine needs.
 func (g *Guard) engineConfig(under store.Store) engine.Config {
 	c := &g.cfg
+	tracer, _ := c.Observer.(Tracer)
 	return engine.Config{
 		Store: under,
 		Lease: c.Lease, HandlerTimeout: c.HandlerTimeout, StoreTimeout: c.StoreTimeout, SettleTimeout: c.SettleTimeout,
@@ -63,10 +64,8 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 		CacheBytes: c.CacheBytes, Waiters: c.waiterLimits(),
 		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval,
 		Fingerprints: g.fingerprints, Sealer: g.sealer,
-		Observe: g.observeEngine, Tracer: g.tracer(),
-		Log: func(ctx context.Context, l engine.Line) {
-			g.log.write(ctx, logLine{level: l.Level, message: l.Message, code: l.Code, route: l.Route, id: l.ID, err: l.Err, more: l.Attrs})
-		},
+		Observe: g.observe, Tracer: tracer,
+		Log: func(ctx context.Context, l engine.Line) { g.log.write(ctx, logLine{Line: l}) },
 	}
 }
 

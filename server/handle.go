@@ -220,14 +220,15 @@ func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error)
 // logFailure logs a typed handler's error: a failure, or the cause of a refusal.
 func (g *Guard) logFailure(ctx context.Context, c *engine.Call, status int, err error) {
 	l := logLine{
-		level: slog.LevelError, message: "handler failed", route: c.Route.Name, id: c.ID, status: status, err: err, perErr: true,
+		Line:   engine.Line{Level: slog.LevelError, Message: "handler failed", Route: c.Route.Name, ID: c.ID, Err: err},
+		status: status, perErr: true,
 	}
 	var refusal *StatusError
 	if status < http.StatusInternalServerError {
 		if !errors.As(err, &refusal) || refusal.Err == nil {
 			return // the caller gets the whole error
 		}
-		l.level, l.message = slog.LevelInfo, "handler refused"
+		l.Level, l.Message = slog.LevelInfo, "handler refused"
 	}
 	g.log.write(ctx, l)
 }

@@ -53,7 +53,7 @@ func (in *intake) read(scope string) ([]byte, *outcome) {
 	g := in.guard
 	in.scope = scope
 	if in.r.ContentLength > g.cfg.MaxRequestBytes {
-		return nil, &outcome{code: wire.BodyTooLarge} // before the client is asked for it
+		return nil, &outcome{Code: wire.BodyTooLarge} // before the client is asked for it
 	}
 	if in.complete {
 		return nil, nil
@@ -82,13 +82,13 @@ func (in *intake) refusal(err error) *outcome {
 	case late && g.intakes.isClosed(in.web):
 		return closingRefusal()
 	case late:
-		return &outcome{code: wire.BodyTimeout, retryAfter: time.Second, err: err}
+		return &outcome{Code: wire.BodyTimeout, RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errBuffersFull):
-		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
+		return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errBodyTooLarge), errors.As(err, new(*http.MaxBytesError)):
-		return &outcome{code: wire.BodyTooLarge}
+		return &outcome{Code: wire.BodyTooLarge}
 	default:
-		return &outcome{code: wire.BodyIncomplete}
+		return &outcome{Code: wire.BodyIncomplete}
 	}
 }
 
@@ -155,7 +155,7 @@ func (in *intake) release() { in.guard.buffered.give(in.scope, in.held) }
 // abandon lets net/http discard the rest of a refused request's body, for a short time only. A deadline that has
 // passed stays: then net/http closes the connection at once. HTTP/2 resets the stream, and needs no deadline.
 func (in *intake) abandon(refused *outcome) {
-	if in.complete || in.r.ProtoMajor > 1 || refused.code == wire.BodyTimeout {
+	if in.complete || in.r.ProtoMajor > 1 || refused.Code == wire.BodyTimeout {
 		return
 	}
 	in.control = readDeadlinerOf(in.w)

@@ -37,7 +37,7 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 	case errors.As(err, &failed):
 		return childkey.Key{}, brokenKey(err)
 	case errors.Is(err, ErrNoKey):
-		return childkey.Key{}, &outcome{code: wire.KeyMissing, detail: "The request names no idempotency key where this service looks for it. This attempt ran nothing."}
+		return childkey.Key{}, &outcome{Code: wire.KeyMissing, Detail: "The request names no idempotency key where this service looks for it. This attempt ran nothing."}
 	case err != nil:
 		return childkey.Key{}, refusedBy(err, errKeyRefused)
 	case text == "" || again == "":
@@ -47,7 +47,7 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 	}
 	key, err := childkey.Parse(text)
 	if err != nil {
-		return childkey.Key{}, &outcome{code: wire.KeyInvalid, err: err}
+		return childkey.Key{}, &outcome{Code: wire.KeyInvalid, Err: err}
 	}
 	inHeader, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
 	if present && (err != nil || inHeader != key) {
@@ -59,10 +59,10 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 // refusedBy refuses a request that a function of the route cannot read. err's own text may contain the body, so the
 // log gets the argument instead. A [StatusError] has the status for the caller.
 func refusedBy(err, instead error) *outcome {
-	out := outcome{code: wire.KeyInvalid, err: instead}
+	out := outcome{Code: wire.KeyInvalid, Err: instead}
 	var status *StatusError
 	if errors.As(err, &status) && status.Status >= 400 && status.Status < 500 && !passes(status.Status) {
-		out.status, out.detail = status.Status, status.Detail
+		out.Status, out.Detail = status.Status, status.Detail
 	}
 	return &out
 }
@@ -86,8 +86,8 @@ func (h *guarded) callKey(r *http.Request, body []byte) (text string, err error)
 // from another request.
 func brokenKey(err error) *outcome {
 	return &outcome{
-		code: wire.KeyInvalid, status: http.StatusInternalServerError, broken: true, err: err,
-		detail: "The service cannot tell the key of this request. This attempt ran nothing. Report the instance to the service.",
+		Code: wire.KeyInvalid, Status: http.StatusInternalServerError, Broken: true, Err: err,
+		Detail: "The service cannot tell the key of this request. This attempt ran nothing. Report the instance to the service.",
 	}
 }
 
@@ -141,7 +141,7 @@ func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
 		return "", scopeRefusal(err)
 	}
 	if err := checkScope(scope); err != nil {
-		return "", &outcome{code: wire.ScopeMissing, err: err}
+		return "", &outcome{Code: wire.ScopeMissing, Err: err}
 	}
 	return scope, nil
 }
@@ -151,11 +151,11 @@ func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
 func scopeRefusal(err error) *outcome {
 	var status *StatusError
 	if !errors.As(err, &status) || status.Status < 400 || status.Status > 599 {
-		return &outcome{code: wire.ScopeUnavailable, retryAfter: time.Second, err: err}
+		return &outcome{Code: wire.ScopeUnavailable, RetryAfter: time.Second, Err: err}
 	}
-	out := &outcome{code: wire.ScopeMissing, status: status.Status, detail: status.Detail, err: err}
+	out := &outcome{Code: wire.ScopeMissing, Status: status.Status, Detail: status.Detail, Err: err}
 	if passes(status.Status) {
-		out.code, out.retryAfter = wire.ScopeUnavailable, time.Second
+		out.Code, out.RetryAfter = wire.ScopeUnavailable, time.Second
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -19,16 +20,10 @@ const maxLogCauses = 1024
 
 // A logLine is one event, as the log shows it. It holds no key, scope or body. Zero fields are left out.
 type logLine struct {
-	level   slog.Level
-	message string
-	code    wire.Code
-	route   string
-	id      store.ID
-	status  int
-	err     error
-	more    []slog.Attr
-	perKey  bool // each key needs a person, so each has its own line
-	perErr  bool // each error of a handler is a cause of its own
+	engine.Line
+	status int
+	perKey bool // each key needs a person, so each has its own line
+	perErr bool // each error of a handler is a cause of its own
 }
 
 // A logCause is the common part of lines of which one in a second is enough.
@@ -44,12 +39,12 @@ type logCause struct {
 const maxCauseText = 256
 
 func (l *logLine) cause() logCause {
-	c := logCause{message: l.message, code: l.code, route: l.route}
+	c := logCause{message: l.Message, code: l.Code, route: l.Route}
 	if l.perKey {
-		c.id = l.id
+		c.id = l.ID
 	}
-	if l.perErr && l.err != nil {
-		text := l.err.Error()
+	if l.perErr && l.Err != nil {
+		text := l.Err.Error()
 		c.err = text[:min(len(text), maxCauseText)]
 	}
 	return c
@@ -58,22 +53,22 @@ func (l *logLine) cause() logCause {
 // attrs are the attributes of the line; it stands for count events.
 func (l *logLine) attrs(count int) []slog.Attr {
 	var attrs []slog.Attr
-	if l.code != "" {
-		attrs = append(attrs, slog.String("code", string(l.code)))
+	if l.Code != "" {
+		attrs = append(attrs, slog.String("code", string(l.Code)))
 	}
 	if l.status != 0 {
 		attrs = append(attrs, slog.Int("status", l.status))
 	}
-	if l.route != "" {
-		attrs = append(attrs, slog.String("route", l.route))
+	if l.Route != "" {
+		attrs = append(attrs, slog.String("route", l.Route))
 	}
-	if l.id != (store.ID{}) {
-		attrs = append(attrs, slog.String("id", l.id.String()))
+	if l.ID != (store.ID{}) {
+		attrs = append(attrs, slog.String("id", l.ID.String()))
 	}
-	if l.err != nil {
-		attrs = append(attrs, slog.Any("error", l.err))
+	if l.Err != nil {
+		attrs = append(attrs, slog.Any("error", l.Err))
 	}
-	attrs = append(attrs, l.more...)
+	attrs = append(attrs, l.Attrs...)
 	if count > 1 {
 		attrs = append(attrs, slog.Int("count", count))
 	}
@@ -104,10 +99,10 @@ func newLogbook(logger *slog.Logger) *logbook {
 }
 
 func (b *logbook) write(ctx context.Context, l logLine) {
-	if !b.logger.Enabled(ctx, l.level) || b.hold(ctx, l) {
+	if !b.logger.Enabled(ctx, l.Level) || b.hold(ctx, l) {
 		return
 	}
-	b.logger.LogAttrs(ctx, l.level, l.message, l.attrs(1)...)
+	b.logger.LogAttrs(ctx, l.Level, l.Message, l.attrs(1)...)
 }
 
 // hold keeps the line for later if its cause had a line in the last logPause.
@@ -142,13 +137,13 @@ func (b *logbook) release(cause logCause) {
 	}
 	b.mu.Unlock()
 	if held.count > 0 {
-		b.logger.LogAttrs(held.ctx, held.line.level, held.line.message, held.line.attrs(held.count)...)
+		b.logger.LogAttrs(held.ctx, held.line.Level, held.line.Message, held.line.attrs(held.count)...)
 	}
 }
 
 // personal are the events that need a person, with their log messages. Refusals are
 // logged where they are answered.
-var personal = [eventKinds]string{
+var personal = [store.EventKinds]string{
 	EventUnknown:     "key became outcome-unknown: settle it with Guard.Resolve",
 	EventQuarantined: "key was quarantined: settle it with Guard.Resolve",
 	EventSealError:   "answer or memo could not be sealed or opened",
@@ -158,12 +153,15 @@ var personal = [eventKinds]string{
 
 // logEvent logs the event if it needs a person.
 func (g *Guard) logEvent(ctx context.Context, e *Event) {
+	if e.Kind == EventSweepError {
+		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", e.Err))
+	}
 	message := personal[e.Kind]
 	if message == "" || e.Kind == EventReconcile && e.Err == nil {
 		return
 	}
 	g.log.write(ctx, logLine{
-		level: slog.LevelWarn, message: message, route: e.Route, id: e.ID, err: e.Err,
+		Line:   engine.Line{Level: slog.LevelWarn, Message: message, Route: e.Route, ID: e.ID, Err: e.Err},
 		perKey: e.Kind == EventUnknown || e.Kind == EventQuarantined,
 	})
 }

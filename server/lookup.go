@@ -132,7 +132,7 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{route: route, Call: engine.Call{Route: engine.Route{Name: route.Name}}}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		h.refuse(w, r, c, outcome{code: wire.MethodNotAllowed})
+		h.refuse(w, r, c, outcome{Code: wire.MethodNotAllowed})
 		return
 	}
 	scope, refusal := h.guard.scopeOf(r)
@@ -142,16 +142,16 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	key, code, err := lookupKey(r)
 	if code != "" {
-		h.refuse(w, r, c, outcome{code: code, err: err})
+		h.refuse(w, r, c, outcome{Code: code, Err: err})
 		return
 	}
 	c.ID = h.guard.IDOf(scope, key)
 	found, err := h.guard.Lookup(r.Context(), scope, key)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		h.refuse(w, r, c, outcome{code: wire.KeyNotFound})
+		h.refuse(w, r, c, outcome{Code: wire.KeyNotFound})
 	case err != nil:
-		h.refuse(w, r, c, outcomeOf(engine.StoreRefusal(err)))
+		h.refuse(w, r, c, engine.StoreRefusal(err))
 	case r.URL.Query().Get("answer") == "1" && found.Replayable:
 		h.send(w, r, c, &found)
 	default:
@@ -196,7 +196,7 @@ func (h *lookupHandler) describe(w http.ResponseWriter, r *http.Request, c *call
 	}
 	body, err := json.Marshal(doc)
 	if err != nil { // a time is beyond the year 9999
-		h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, err: err})
+		h.refuse(w, r, c, outcome{Code: wire.RecordUnreadable, Err: err})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

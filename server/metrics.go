@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // Metrics counts events and collects their durations, by route: the route is
@@ -24,7 +25,7 @@ type Metrics struct {
 }
 
 type routeMetrics struct {
-	counts                  [eventKinds]atomic.Int64
+	counts                  [store.EventKinds]atomic.Int64
 	claim, wait, pendingAge histogram
 
 	mu      sync.Mutex
@@ -36,11 +37,11 @@ func NewMetrics() *Metrics { return &Metrics{} }
 
 // Observe implements [Observer].
 func (m *Metrics) Observe(_ context.Context, e Event) {
-	if e.Kind >= eventKinds {
+	if e.Kind >= store.EventKinds {
 		return
 	}
 	r := m.route(e.Route)
-	r.counts[e.Kind].Add(e.times())
+	r.counts[e.Kind].Add(countOf(e))
 	switch e.Kind {
 	case EventClaimed:
 		r.claim.observe(e.Duration)
@@ -55,8 +56,8 @@ func (m *Metrics) Observe(_ context.Context, e Event) {
 	}
 }
 
-// times is the number that the event adds to its count.
-func (e Event) times() int64 {
+// countOf returns the number that the event adds to its count.
+func countOf(e Event) int64 {
 	if e.Kind == EventSwept {
 		return int64(e.Count)
 	}
@@ -100,13 +101,13 @@ func (m *Metrics) Snapshot() map[string]RouteSnapshot {
 
 func (r *routeMetrics) snapshot() RouteSnapshot {
 	s := RouteSnapshot{
-		Counts:     make(map[string]int64, eventKinds),
+		Counts:     make(map[string]int64, store.EventKinds),
 		Refused:    make(map[wire.Code]int64),
 		Claim:      r.claim.snapshot(),
 		Wait:       r.wait.snapshot(),
 		PendingAge: r.pendingAge.snapshot(),
 	}
-	for k := range eventKinds {
+	for k := range store.EventKinds {
 		s.Counts[k.String()] = r.counts[k].Load()
 	}
 	r.mu.Lock()

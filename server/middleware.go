@@ -63,7 +63,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return res, err
 		}
 	}
-	out := h.guard.do(r.Context(), c)
+	out := h.guard.engine.Do(r.Context(), &c.Call)
 	h.respond(w, r, c, rec, out)
 }
 
@@ -116,7 +116,7 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 	}
 	var err error
 	if c.FirstSent, err = g.firstSent(r); err != nil {
-		return nil, &outcome{code: wire.FirstSentInvalid, err: err}
+		return nil, &outcome{Code: wire.FirstSentInvalid, Err: err}
 	}
 	c.Subject = record.Subject{
 		Scope: scope, Namespace: g.cfg.Namespace, Key: c.Key.String(),
@@ -176,7 +176,7 @@ func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) 
 		err = h.readForward(r, c)
 	}
 	if err != nil {
-		return &outcome{code: wire.KeyInvalid, err: err}
+		return &outcome{Code: wire.KeyInvalid, Err: err}
 	}
 	return nil
 }
@@ -185,9 +185,9 @@ func keyInHeader(r *http.Request) (childkey.Key, *outcome) {
 	key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
 	switch {
 	case err != nil:
-		return key, &outcome{code: wire.KeyInvalid, err: err}
+		return key, &outcome{Code: wire.KeyInvalid, Err: err}
 	case !present:
-		return key, &outcome{code: wire.KeyMissing}
+		return key, &outcome{Code: wire.KeyMissing}
 	}
 	return key, nil
 }

@@ -226,7 +226,7 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	c.Token = engine.NewToken()
 	if c.Memo, err = g.sealer.SealMemo(c.ID, c.Token, memo); err != nil {
 		g.observe(r.Context(), Event{Kind: EventSealError, Route: c.Route.Name, ID: c.ID, Err: err})
-		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
+		return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
 	}
 	return nil
 }

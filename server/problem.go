@@ -55,22 +55,22 @@ var exact = map[error]string{
 
 // problem is the refusal as the caller gets it.
 func (g *Guard) problem(c *call, out *outcome) wire.Problem {
-	p := wire.NewProblem(out.code, details[out.code])
+	p := wire.NewProblem(out.Code, details[out.Code])
 	for err, detail := range exact {
-		if errors.Is(out.err, err) {
+		if errors.Is(out.Err, err) {
 			p.Detail = detail
 		}
 	}
-	if out.detail != "" {
-		p.Detail = out.detail
+	if out.Detail != "" {
+		p.Detail = out.Detail
 	}
-	if out.status != 0 {
-		p.Status = out.status
+	if out.Status != 0 {
+		p.Status = out.Status
 	}
-	p.Retryable = p.Retryable || out.retryable
+	p.Retryable = p.Retryable || out.Retryable
 	p.Instance = urn(c.ID)
-	if s, ok := out.code.Situation(); p.Retryable && (out.retryable || ok && s.RetryAfter) {
-		p.RetryAfterMs = max(out.retryAfter.Milliseconds(), 1)
+	if s, ok := out.Code.Situation(); p.Retryable && (out.Retryable || ok && s.RetryAfter) {
+		p.RetryAfterMs = max(out.RetryAfter.Milliseconds(), 1)
 	}
 	return p
 }
@@ -109,9 +109,9 @@ func (g *Guard) rendered(r *http.Request, c *engine.Call, p wire.Problem, status
 	if err == nil {
 		return answer
 	}
-	g.log.write(r.Context(), logLine{
-		level: slog.LevelError, message: "RenderProblem failed: answered with 500", code: p.Code, route: c.Route.Name, id: c.ID, err: err,
-	})
+	g.log.write(r.Context(), logLine{Line: engine.Line{
+		Level: slog.LevelError, Message: "RenderProblem failed: answered with 500", Code: p.Code, Route: c.Route.Name, ID: c.ID, Err: err,
+	}})
 	p.Status = http.StatusInternalServerError
 	return unrendered(p)
 }

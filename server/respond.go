@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/internal/record"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -16,19 +17,19 @@ import (
 // nothing ran.
 func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *recorder, out outcome) {
 	switch {
-	case rec != nil && rec.passing && !out.ran:
+	case rec != nil && rec.passing && !out.Ran:
 		// The stream was sent, and its outcome is not recorded: the client must
 		// not treat it as complete.
 		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut a connection
 	case rec != nil && rec.passing:
-	case out.replay != nil && isReference(out.replay):
-		h.render(w, r, c, out.replay)
-	case out.replay != nil:
-		if !h.replay(w, out.replay) {
-			h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, asked: true, err: record.ErrEnvelope})
+	case out.Replay != nil && isReference(out.Replay):
+		h.render(w, r, c, out.Replay)
+	case out.Replay != nil:
+		if !h.replay(w, out.Replay) {
+			h.refuse(w, r, c, outcome{Code: wire.RecordUnreadable, Asked: true, Err: record.ErrEnvelope})
 		}
-	case out.ran:
-		rec.serve(w, h.guard, out.again)
+	case out.Ran:
+		rec.serve(w, h.guard, out.Again)
 	default:
 		h.refuse(w, r, c, out)
 	}
@@ -105,7 +106,7 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	set.set("Cache-Control", "no-store")
 	addRendered(header, &answer)
 	header.Del(wire.HeaderReplayed)
-	if out.asked && out.code != wire.StoreUnavailable {
+	if out.Asked && out.Code != wire.StoreUnavailable {
 		set.mark(false)
 	}
 	set.set(wire.HeaderCode, string(p.Code))
@@ -131,18 +132,17 @@ func challenge(header http.Header, status int) {
 // is also in the problem's instance, so that a person finds the line from the
 // problem.
 func (h *guarded) logRefusal(r *http.Request, c *call, p wire.Problem, out *outcome) {
-	l := logLine{
-		level: slog.LevelDebug, message: "request refused",
-		code: p.Code, route: c.Route.Name, id: c.ID, err: out.err,
-	}
+	l := logLine{Line: engine.Line{
+		Level: slog.LevelDebug, Message: "request refused", Code: p.Code, Route: c.Route.Name, ID: c.ID, Err: out.Err,
+	}}
 	switch {
-	case out.broken:
-		l.level = slog.LevelError
-	case out.code == wire.TransactionFailed: // logged where the run ended
+	case out.Broken:
+		l.Level = slog.LevelError
+	case out.Code == wire.TransactionFailed: // logged where the run ended
 	case p.Status >= http.StatusInternalServerError, p.Status == http.StatusLocked:
-		l.level = slog.LevelWarn
+		l.Level = slog.LevelWarn
 	}
-	switch out.code {
+	switch out.Code {
 	case wire.OutcomeUnknown, wire.Poisoned, wire.RecordUnreadable:
 		l.perKey = true
 	default:

@@ -112,7 +112,7 @@ func (e *Engine) recall(ctx context.Context, c *Call) (Outcome, bool) {
 	if !ok {
 		return Outcome{}, false
 	}
-	e.observe(ctx, Event{Kind: EventCacheHit, Route: c.Route.Name, ID: c.ID})
+	e.observe(ctx, store.Event{Kind: store.EventCacheHit, Route: c.Route.Name, ID: c.ID})
 	out := e.toOutcome(ctx, c, decide(&rec, e.fingerprintFor(c, &rec), e.cfg.MaxRecoveryAttempts), &rec)
 	out.Asked = true
 	return out, true

@@ -16,7 +16,7 @@ import (
 // and after, such as reading and hashing the request, is the same for every
 // call; see BenchmarkHandler.
 func BenchmarkRecall(b *testing.B) {
-	e := New(Config{CacheBytes: 1 << 20, MaxRecoveryAttempts: 5, Observe: func(context.Context, Event) {}})
+	e := New(Config{CacheBytes: 1 << 20, MaxRecoveryAttempts: 5, Observe: func(context.Context, store.Event) {}})
 	c := &Call{Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1}}}
 	c.ID = store.NewID("tenant", "", childkey.MustParse("order-42"))
 	now := time.Now()

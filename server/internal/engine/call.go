@@ -83,6 +83,8 @@ type Outcome struct {
 	Err        error
 	Detail     string // of a refusal; "": the code's
 	Retryable  bool   // a retry can help, whatever the code says
+	Status     int    // of a refusal by an adapter; 0: the code's
+	Broken     bool   // a function of the service failed: its authors must correct it
 
 	Replay *store.Answer
 	Trace  string // of the run whose answer is repeated; "": none

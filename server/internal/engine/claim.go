@@ -59,7 +59,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 		f.decision = decision{action: actionWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {
-		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: time.Since(started)})
+		e.observe(ctx, store.Event{Kind: store.EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: time.Since(started)})
 	}
 	return f, err
 }
@@ -112,17 +112,17 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 	next.record = rec
 	next.mine = err == nil && (won || c.isOwner(&rec))
 	if next.mine && f.record.State == store.StateInProgress {
-		e.observe(ctx, Event{Kind: EventTakeOver, Route: c.Route.Name, ID: c.ID})
+		e.observe(ctx, store.Event{Kind: store.EventTakeOver, Route: c.Route.Name, ID: c.ID})
 	}
 	return next, err
 }
 
 func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.ID, to store.State) {
-	kind := EventQuarantined
+	kind := store.EventQuarantined
 	if to == store.StateUnknown {
-		kind = EventUnknown
+		kind = store.EventUnknown
 	}
-	e.observe(ctx, Event{Kind: kind, Route: route, ID: id})
+	e.observe(ctx, store.Event{Kind: kind, Route: route, ID: id})
 }
 
 // StoreRefusal is the answer to an error of the store: it fails closed.

@@ -40,7 +40,7 @@ type Config struct {
 	Sealer       record.Sealer
 
 	// Observe is told every event, in the goroutine that it happens in.
-	Observe func(context.Context, Event)
+	Observe func(context.Context, store.Event)
 	// Tracer hears of calls and runs; nil: nobody does.
 	Tracer Tracer
 	// Log gets the failures of the service's own code.
@@ -85,7 +85,7 @@ func (e *Engine) Store() store.Store { return e.store }
 func (e *Engine) sealAnswer(ctx context.Context, route string, owner store.Owner, a store.Answer) store.Answer {
 	a, err := e.cfg.Sealer.SealAnswer(owner, a)
 	if err != nil {
-		e.observe(ctx, Event{Kind: EventSealError, Route: route, ID: owner.ID, Err: err})
+		e.observe(ctx, store.Event{Kind: store.EventSealError, Route: route, ID: owner.ID, Err: err})
 	}
 	return a
 }

@@ -19,7 +19,7 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 	}
 	defer e.drain.leave()
 	if t := e.cfg.Tracer; t != nil {
-		ctx = t.CallStarted(ctx, c)
+		ctx = t.CallStarted(ctx, c.event(0))
 		defer t.CallEnded(ctx)
 	}
 	if out, ok := e.recall(ctx, c); ok {
@@ -47,7 +47,7 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 	}
 	out.Asked = true
 	if out.Waited = p.used; out.Waited {
-		e.observe(ctx, Event{Kind: EventWaited, Route: c.Route.Name, ID: c.ID, Duration: time.Since(began)})
+		e.observe(ctx, store.Event{Kind: store.EventWaited, Route: c.Route.Name, ID: c.ID, Duration: time.Since(began)})
 	}
 	e.observeOutcome(ctx, c, out)
 	return out
@@ -139,7 +139,7 @@ func (e *Engine) toOutcome(ctx context.Context, c *Call, d decision, rec *store.
 	answer, err := e.cfg.Sealer.OpenAnswer(rec)
 	switch {
 	case err != nil:
-		e.observe(ctx, Event{Kind: EventSealError, Route: c.Route.Name, ID: rec.ID, Err: err})
+		e.observe(ctx, store.Event{Kind: store.EventSealError, Route: c.Route.Name, ID: rec.ID, Err: err})
 		return Outcome{Code: wire.RecordUnreadable, Err: err}
 	case !c.CanRender && isReference(&answer):
 		return Outcome{Code: wire.ResponseGone}

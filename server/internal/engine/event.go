@@ -4,57 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/store"
 )
-
-// A Kind is the kind of an event.
-type Kind uint8
-
-// The kinds of events. Package server says what each means.
-const (
-	EventMiss Kind = iota
-	EventHit
-	EventMismatch
-	EventInProgress
-	EventRefused
-	EventWaitTimeout
-	EventTakeOver
-	EventLeaseLost
-	EventUnknown
-	EventTombstone
-	EventQuarantined
-	EventStoreError
-	EventConflict
-	EventSettleRetry
-	EventPanic
-	EventCacheHit
-	EventResolved
-	EventForgotten
-	EventReconcile
-	EventSealError
-	EventSweepError
-	EventClaimed
-	EventWaited
-	EventSettled
-	EventSwept
-	EventFailed
-)
-
-// An Event is one action of the engine. It holds no key, scope or body.
-type Event struct {
-	Kind     Kind
-	Route    string
-	ID       store.ID
-	Parent   store.ID
-	Code     wire.Code
-	Duration time.Duration
-	Count    int
-	Err      error
-	Trace    string
-}
 
 // A Line is for the log: a failure of the service's own code. It holds no key, scope or
 // body.
@@ -68,7 +21,7 @@ type Line struct {
 	Attrs   []slog.Attr
 }
 
-func (e *Engine) observe(ctx context.Context, event Event) { e.cfg.Observe(ctx, event) }
+func (e *Engine) observe(ctx context.Context, event store.Event) { e.cfg.Observe(ctx, event) }
 
 // observeStoreError observes an error of the store, unless a healthy store returns it too.
 func (e *Engine) observeStoreError(ctx context.Context, c *Call, err error) {
@@ -77,13 +30,13 @@ func (e *Engine) observeStoreError(ctx context.Context, c *Call, err error) {
 		errors.Is(err, store.ErrConflict) || errors.As(err, &failed) {
 		return
 	}
-	e.observe(ctx, Event{Kind: EventStoreError, Route: c.Route.Name, ID: c.ID, Err: err})
+	e.observe(ctx, store.Event{Kind: store.EventStoreError, Route: c.Route.Name, ID: c.ID, Err: err})
 }
 
 // observePanic observes that a function of the service panicked or ended its goroutine, and that its run failed.
 func (r *run) observePanic() {
-	r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
-	r.engine.observe(r.ctx, Event{Kind: EventFailed, Route: r.call.Route.Name, ID: r.owner.ID})
+	r.engine.observe(r.ctx, store.Event{Kind: store.EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+	r.engine.observe(r.ctx, store.Event{Kind: store.EventFailed, Route: r.call.Route.Name, ID: r.owner.ID})
 }
 
 // observeFailure observes a run that failed without a panic.
@@ -95,27 +48,27 @@ func (r *run) observeFailure(out Outcome) {
 	default:
 	}
 	if failed {
-		r.engine.observe(r.ctx, Event{Kind: EventFailed, Route: r.call.Route.Name, ID: r.owner.ID, Err: out.Err})
+		r.engine.observe(r.ctx, store.Event{Kind: store.EventFailed, Route: r.call.Route.Name, ID: r.owner.ID, Err: out.Err})
 	}
 }
 
 // observeOutcome observes how a call ended.
 func (e *Engine) observeOutcome(ctx context.Context, c *Call, out Outcome) {
-	event := Event{Route: c.Route.Name, ID: c.ID, Code: out.Code, Err: out.Err, Trace: out.Trace}
+	event := store.Event{Route: c.Route.Name, ID: c.ID, Code: out.Code, Err: out.Err, Trace: out.Trace}
 	switch {
 	case out.Replay != nil:
-		event.Kind = EventHit
+		event.Kind = store.EventHit
 	case out.Code == wire.KeyReused:
-		event.Kind = EventMismatch
+		event.Kind = store.EventMismatch
 	case out.Code == wire.InProgress:
-		event.Kind = EventInProgress
+		event.Kind = store.EventInProgress
 		if out.Waited {
-			e.observe(ctx, Event{Kind: EventWaitTimeout, Route: c.Route.Name, ID: c.ID})
+			e.observe(ctx, store.Event{Kind: store.EventWaitTimeout, Route: c.Route.Name, ID: c.ID})
 		}
 	case out.Code != "":
-		event.Kind = EventRefused
+		event.Kind = store.EventRefused
 	default:
-		event.Kind = EventMiss
+		event.Kind = store.EventMiss
 	}
 	e.observe(ctx, event)
 }

@@ -172,7 +172,7 @@ func (h *heartbeat) renewTier(tier int) {
 		got, err := h.renew(owners)
 		h.apply(owners, got, asked)
 		if err != nil {
-			h.engine.observe(context.Background(), Event{Kind: EventStoreError, Err: err})
+			h.engine.observe(context.Background(), store.Event{Kind: store.EventStoreError, Err: err})
 		}
 	}
 	h.mu.Lock()
@@ -190,7 +190,7 @@ func (h *heartbeat) renewNow(r *run) {
 	got, err := h.renew(owners)
 	h.apply(owners, got, asked)
 	if err != nil {
-		h.engine.observe(r.ctx, Event{Kind: EventStoreError, Route: r.call.Route.Name, ID: r.owner.ID, Err: err})
+		h.engine.observe(r.ctx, store.Event{Kind: store.EventStoreError, Route: r.call.Route.Name, ID: r.owner.ID, Err: err})
 	}
 }
 

@@ -41,7 +41,7 @@ func (r *run) settleWithHooks(hooks []func(context.Context) error, s store.Settl
 			if conflicts++; conflicts == maxConflicts {
 				return &hookError{err: err}
 			}
-			r.engine.observe(r.ctx, Event{Kind: EventConflict, Route: r.call.Route.Name, ID: r.owner.ID})
+			r.engine.observe(r.ctx, store.Event{Kind: store.EventConflict, Route: r.call.Route.Name, ID: r.owner.ID})
 		}
 		if errors.Is(err, store.ErrFateUnknown) {
 			return fmt.Errorf("%w: %w", errStop, err)

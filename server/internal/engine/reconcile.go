@@ -167,7 +167,7 @@ func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile
 	rec.LeaseUntil = rec.Now.Add(pause)
 	memo, err := e.cfg.Sealer.OpenMemo(rec)
 	if err != nil {
-		e.observe(ctx, Event{Kind: EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
+		e.observe(ctx, store.Event{Kind: store.EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
 		return false, err
 	}
 	shown := *rec
@@ -190,7 +190,7 @@ func (e *Engine) callReconcile(ctx context.Context, ask Reconcile, rec store.Rec
 		if v := recover(); v != nil {
 			found, err = Resolution{}, fmt.Errorf("server: Reconcile panicked: %v", v)
 		}
-		e.observe(ctx, Event{Kind: EventReconcile, Route: rec.Route, ID: rec.ID, Err: err})
+		e.observe(ctx, store.Event{Kind: store.EventReconcile, Route: rec.Route, ID: rec.ID, Err: err})
 	}()
 	return ask(ctx, rec)
 }

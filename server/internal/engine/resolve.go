@@ -35,7 +35,7 @@ func (e *Engine) Resolve(ctx context.Context, rec *store.Record, r Resolution, r
 		now, resolved, err = e.store.Resolve(ctx, req) // the token finds its own resolution
 	}
 	if err == nil && resolved {
-		e.observe(ctx, Event{Kind: EventResolved, Route: e.ShownRoute(rec.Route), ID: rec.ID})
+		e.observe(ctx, store.Event{Kind: store.EventResolved, Route: e.ShownRoute(rec.Route), ID: rec.ID})
 	}
 	return now, resolved, err
 }
@@ -54,7 +54,7 @@ func (e *Engine) Forget(ctx context.Context, id store.ID, from int64, by store.A
 	rec, forgotten, err := e.store.Forget(ctx, id, from, by)
 	e.cache.drop(id)
 	if err == nil && forgotten {
-		e.observe(ctx, Event{Kind: EventForgotten, Route: e.ShownRoute(rec.Route), ID: id})
+		e.observe(ctx, store.Event{Kind: store.EventForgotten, Route: e.ShownRoute(rec.Route), ID: id})
 	}
 	return rec, forgotten, err
 }

@@ -120,7 +120,7 @@ func (r *run) runDirect() Outcome {
 // took the key over.
 func (r *run) lose() {
 	r.lost.Do(func() {
-		r.engine.observe(r.ctx, Event{Kind: EventLeaseLost, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.engine.observe(r.ctx, store.Event{Kind: store.EventLeaseLost, Route: r.call.Route.Name, ID: r.owner.ID})
 		r.cancel(store.ErrLeaseLost)
 	})
 }
@@ -216,19 +216,19 @@ func (r *run) publishCompletion(a store.Answer) {
 	if !r.call.Forward.IsZero() {
 		r.engine.cache.drop(r.call.ForwardID) // it may have been undone
 	}
-	r.engine.observe(r.ctx, Event{
-		Kind: EventSettled, Route: r.call.Route.Name, ID: r.owner.ID,
+	r.engine.observe(r.ctx, store.Event{
+		Kind: store.EventSettled, Route: r.call.Route.Name, ID: r.owner.ID,
 		Duration: rec.Now.Sub(rec.CreatedAt),
 	})
 	if a.Envelope == nil {
-		r.engine.observe(r.ctx, Event{Kind: EventTombstone, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.engine.observe(r.ctx, store.Event{Kind: store.EventTombstone, Route: r.call.Route.Name, ID: r.owner.ID})
 	}
 }
 
 // fail settles a run that failed after it may have had effects.
 func (r *run) fail() {
 	if r.call.Route.Effect == store.Opaque {
-		r.engine.observe(r.ctx, Event{Kind: EventUnknown, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.engine.observe(r.ctx, store.Event{Kind: store.EventUnknown, Route: r.call.Route.Name, ID: r.owner.ID})
 		_ = r.settle(store.Settlement{State: store.StateUnknown, MaybeRan: true}) // observed there; else the lease ends it
 		return
 	}
@@ -279,7 +279,7 @@ func (r *run) insist(try func(context.Context) error) error {
 		if pause >= left {
 			return err
 		}
-		r.engine.observe(r.ctx, Event{Kind: EventSettleRetry, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.engine.observe(r.ctx, store.Event{Kind: store.EventSettleRetry, Route: r.call.Route.Name, ID: r.owner.ID})
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -77,7 +79,7 @@ func (e *Engine) inRounds(ctx context.Context, round func(end time.Time) error) 
 			sleep(ctx, time.Until(end))
 			continue
 		}
-		e.observe(ctx, Event{Kind: EventSweepError, Err: err})
+		e.observe(ctx, store.Event{Kind: store.EventSweepError, Err: err})
 		sleep(ctx, jitter(min(sweepRetry<<failures, e.cfg.SweepInterval)))
 		failures = min(failures+1, 16)
 	}
@@ -100,7 +102,7 @@ func (e *Engine) sweep(ctx context.Context, end time.Time) error {
 		n, err := e.store.Sweep(ctx, e.cfg.SweepBatch)
 		took := time.Since(began)
 		if n > 0 {
-			e.observe(ctx, Event{Kind: EventSwept, Count: n, Duration: took})
+			e.observe(ctx, store.Event{Kind: store.EventSwept, Count: n, Duration: took})
 		}
 		switch {
 		case err != nil:

@@ -9,11 +9,15 @@ import (
 
 // A Tracer hears when calls and runs begin and end. Package server says more.
 type Tracer interface {
-	CallStarted(ctx context.Context, c *Call) context.Context
+	CallStarted(ctx context.Context, e store.CallEvent) context.Context
 	CallEnded(ctx context.Context)
-	RunStarted(ctx context.Context, c *Call, fence int64) context.Context
+	RunStarted(ctx context.Context, e store.CallEvent) context.Context
 	RunEnded(ctx context.Context)
 	Trace(ctx context.Context) string
+}
+
+func (c *Call) event(fence int64) store.CallEvent {
+	return store.CallEvent{Route: c.Route.Name, Effect: c.Route.Effect, Key: c.Key, ID: c.ID, Parent: c.Inbound.Parent, Fence: fence}
 }
 
 // startTrace returns ctx with what the tracer put into it for r, and the function that ends it.
@@ -22,7 +26,7 @@ func (r *run) startTrace(ctx context.Context) (_ context.Context, end func()) {
 	if t == nil {
 		return ctx, func() {}
 	}
-	ctx = t.RunStarted(ctx, r.call, r.owner.Fence)
+	ctx = t.RunStarted(ctx, r.call.event(r.owner.Fence))
 	return ctx, func() { t.RunEnded(ctx) }
 }
 

@@ -31,7 +31,7 @@ func (r *run) transact() Outcome {
 				r.release(false)
 				return out
 			}
-			r.engine.observe(r.ctx, Event{Kind: EventConflict, Route: r.call.Route.Name, ID: r.owner.ID})
+			r.engine.observe(r.ctx, store.Event{Kind: store.EventConflict, Route: r.call.Route.Name, ID: r.owner.ID})
 			sleep(r.ctx, conflictPause(conflicts))
 		default:
 			r.engine.observeStoreError(r.ctx, r.call, failure)
