@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -59,33 +60,25 @@ func reject(field string, value any, reason string) error {
 	return &ConfigError{Field: field, Value: fmt.Sprint(value), Reason: reason}
 }
 
-// orDefault is for the fields whose zero means a default.
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // withDefaults returns a copy of c that shares no memory with it, every zero
 // field filled in.
 func (c Config) withDefaults() Config {
-	orDefault(&c.Lease, DefaultLease)
-	orDefault(&c.HandlerTimeout, DefaultHandlerTimeout)
-	orDefault(&c.Retention, DefaultRetention)
-	orDefault(&c.AuditRetention, max(DefaultAuditRetention, c.Retention))
-	orDefault(&c.Wait, DefaultWait)
-	orDefault(&c.BodyTimeout, DefaultBodyTimeout)
-	orDefault(&c.Skew, DefaultSkew)
-	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
-	orDefault(&c.SettleTimeout, DefaultSettleTimeout)
-	orDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
-	orDefault(&c.MaxBufferedBytes, max(DefaultMaxBufferedBytes, c.MaxRequestBytes))
-	orDefault(&c.MaxResponseBytes, DefaultMaxResponseBytes)
-	orDefault(&c.MaxRecoveryAttempts, DefaultMaxRecoveryAttempts)
-	orDefault(&c.SweepBatch, DefaultSweepBatch)
-	orDefault(&c.SweepInterval, DefaultSweepInterval)
-	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
+	c.AuditRetention = cmp.Or(c.AuditRetention, max(DefaultAuditRetention, c.Retention))
+	c.Wait = cmp.Or(c.Wait, DefaultWait)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
+	c.Skew = cmp.Or(c.Skew, DefaultSkew)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, DefaultStoreTimeout)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, DefaultSettleTimeout)
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, DefaultMaxRequestBytes)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, max(DefaultMaxBufferedBytes, c.MaxRequestBytes))
+	c.MaxResponseBytes = cmp.Or(c.MaxResponseBytes, DefaultMaxResponseBytes)
+	c.MaxRecoveryAttempts = cmp.Or(c.MaxRecoveryAttempts, DefaultMaxRecoveryAttempts)
+	c.SweepBatch = cmp.Or(c.SweepBatch, DefaultSweepBatch)
+	c.SweepInterval = cmp.Or(c.SweepInterval, DefaultSweepInterval)
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	if c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	}
@@ -210,22 +203,6 @@ func (c *Config) longestWait() time.Duration { return max(DefaultWaitCap, c.Wait
 // least one Skew before AuditRetention. Otherwise a record could be swept, and
 // then a request whose clock is ahead by the skew could run again.
 func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
-
-// replayFor is how long a completed key replays.
-func (c Config) replayFor() time.Duration {
-	if c.BodyRetention > 0 {
-		return c.BodyRetention
-	}
-	return c.Retention
-}
-
-// keepAnswers is how long an answer is kept at most.
-func (c Config) keepAnswers() time.Duration {
-	if c.BodyRetention > 0 {
-		return c.BodyRetention
-	}
-	return c.AuditRetention
-}
 
 // maxServedBytes is the largest body that is kept in memory for the first caller.
 func (c *Config) maxServedBytes() int64 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -59,7 +60,8 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 	return engine.Config{
 		Store: under,
 		Lease: c.Lease, HandlerTimeout: c.HandlerTimeout, StoreTimeout: c.StoreTimeout, SettleTimeout: c.SettleTimeout,
-		Keep: c.AuditRetention, ReplayFor: c.replayFor(), KeepAnswer: c.BodyRetention, KeepPartitions: c.keepAnswers(), Window: c.window(),
+		Keep: c.AuditRetention, ReplayFor: cmp.Or(c.BodyRetention, c.Retention),
+		KeepAnswer: c.BodyRetention, KeepPartitions: cmp.Or(c.BodyRetention, c.AuditRetention), Window: c.window(),
 		MaxRecoveryAttempts: c.MaxRecoveryAttempts, Namespace: c.Namespace,
 		CacheBytes: c.CacheBytes, Waiters: c.waiterLimits(),
 		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval,

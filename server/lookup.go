@@ -140,9 +140,13 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, c, *refusal)
 		return
 	}
-	key, code, err := lookupKey(r)
-	if code != "" {
-		h.refuse(w, r, c, outcome{Code: code, Err: err})
+	lines := r.Header.Values(wire.HeaderKey)
+	if inPath := r.PathValue("key"); inPath != "" {
+		lines = []string{inPath}
+	}
+	key, refusal := parseKey(lines)
+	if refusal != nil {
+		h.refuse(w, r, c, *refusal)
 		return
 	}
 	c.ID = h.guard.IDOf(scope, key)
@@ -157,22 +161,6 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.describe(w, r, c, &found)
 	}
-}
-
-// lookupKey reads the key from the path, or else from the header.
-func lookupKey(r *http.Request) (childkey.Key, wire.Code, error) {
-	lines := r.Header.Values(wire.HeaderKey)
-	if inPath := r.PathValue("key"); inPath != "" {
-		lines = []string{inPath}
-	}
-	key, present, err := wire.ParseKeyHeader(lines)
-	switch {
-	case err != nil:
-		return childkey.Key{}, wire.KeyInvalid, err
-	case !present:
-		return childkey.Key{}, wire.KeyMissing, nil
-	}
-	return key, "", nil
 }
 
 func (h *lookupHandler) send(w http.ResponseWriter, r *http.Request, c *call, l *Lookup) {

@@ -165,7 +165,7 @@ func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) 
 	if h.route.Key != nil {
 		c.Key, refusal = h.keyOf(r, body)
 	} else {
-		c.Key, refusal = keyInHeader(r)
+		c.Key, refusal = parseKey(r.Header.Values(wire.HeaderKey))
 	}
 	if refusal != nil {
 		return refusal
@@ -181,8 +181,8 @@ func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) 
 	return nil
 }
 
-func keyInHeader(r *http.Request) (childkey.Key, *outcome) {
-	key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+func parseKey(lines []string) (childkey.Key, *outcome) {
+	key, present, err := wire.ParseKeyHeader(lines)
 	switch {
 	case err != nil:
 		return key, &outcome{Code: wire.KeyInvalid, Err: err}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -62,7 +63,7 @@ func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolut
 	if err != nil {
 		return err
 	}
-	if r.to == 0 {
+	if r.how.To == 0 {
 		return fmt.Errorf("%w: %v is no resolution", ErrArgument, r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
@@ -84,7 +85,7 @@ func (g *Guard) resolve(ctx context.Context, rec *store.Record, r Resolution, re
 	if err != nil {
 		return err
 	}
-	if r.to == StateCompleted && g.sealer.Foreign(rec) {
+	if r.how.To == StateCompleted && g.sealer.Foreign(rec) {
 		return fmt.Errorf("%w: key %v has a sealed memo, and this guard has no Codec to seal the answer with", ErrArgument, rec.ID)
 	}
 	now, resolved, err := g.engine.Resolve(ctx, rec, decided, recoveryAttempts, audit)
@@ -131,9 +132,6 @@ func checkList(req store.ListRequest) error {
 	return nil
 }
 
-// stuckLimit is the Limit of [Guard.ListStuck] where the request has none.
-const stuckLimit = 100
-
 // ListStuck returns the keys that need a person, the oldest first. These are
 // unknown keys, quarantined keys, and keys whose owner died and that no later
 // request has used.
@@ -152,7 +150,7 @@ func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.R
 	if err := checkList(req); err != nil {
 		return nil, err
 	}
-	orDefault(&req.Limit, stuckLimit)
+	req.Limit = cmp.Or(req.Limit, 100)
 	req.Route = g.engine.StoredRoute(req.Route)
 	records, err := g.engine.Store().List(ctx, req)
 	if err != nil {
@@ -171,9 +169,7 @@ func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.R
 // quarantined: a person makes it ([Guard.Resolve]), or a [Route].Reconcile. The zero
 // Resolution is [StillUnknown].
 type Resolution struct {
-	to       State // 0: still unknown
-	maybeRan bool  // an undo is told that some run may have had effects
-	keeps    bool  // maybeRan stays as it was
+	how      engine.Resolution // without the answer
 	response Response
 }
 
@@ -181,35 +177,30 @@ type Resolution struct {
 func StillUnknown() Resolution { return Resolution{} }
 
 // Happened says that the effect happened once. Retries get r as a replay.
-func Happened(r Response) Resolution { return Resolution{to: StateCompleted, response: r} }
+func Happened(r Response) Resolution {
+	return Resolution{engine.Resolution{To: StateCompleted, Text: "happened"}, r}
+}
 
 // NeverHappened says that no run had an effect and none will: the next call
 // runs.
-func NeverHappened() Resolution { return Resolution{to: StateReleased} }
+func NeverHappened() Resolution {
+	return Resolution{how: engine.Resolution{To: StateReleased, Text: "never happened"}}
+}
 
 // RunAgain says that another run does no harm, whatever happened before: the
 // next call runs. The fate that an undo is told does not change.
-func RunAgain() Resolution { return Resolution{to: StateReleased, keeps: true} }
+func RunAgain() Resolution {
+	return Resolution{how: engine.Resolution{To: StateReleased, Keeps: true, Text: "run again"}}
+}
 
 // Abandoned says that the key must never run again, although its effect may
 // have happened. The key becomes a tombstone, and retries get key-cancelled.
-func Abandoned() Resolution { return Resolution{to: StateCancelled, maybeRan: true} }
+func Abandoned() Resolution {
+	return Resolution{how: engine.Resolution{To: StateCancelled, MaybeRan: true, Text: "abandoned"}}
+}
 
 // String returns the resolution in a few words, as the audit log shows it.
-func (r Resolution) String() string {
-	switch {
-	case r.to == StateCompleted:
-		return "happened"
-	case r.to == StateReleased && r.keeps:
-		return "run again"
-	case r.to == StateReleased:
-		return "never happened"
-	case r.to == StateCancelled:
-		return "abandoned"
-	default:
-		return "still unknown"
-	}
-}
+func (r Resolution) String() string { return cmp.Or(r.how.Text, "still unknown") }
 
 // MaxMemoBytes is the length of the longest memo.
 const MaxMemoBytes = 1024
@@ -253,8 +244,8 @@ func (g *Guard) reconciler(ask func(context.Context, store.Record) (Resolution, 
 
 // resolution is r as the engine carries it out.
 func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
-	out := engine.Resolution{To: r.to, MaybeRan: r.maybeRan, Keeps: r.keeps, Text: r.String()}
-	if r.to != store.StateCompleted {
+	out := r.how
+	if out.To != store.StateCompleted {
 		return out, nil
 	}
 	envelope, err := g.envelope(r.response)

@@ -29,17 +29,19 @@ type reconcilers struct {
 	after  store.Cursor
 }
 
-// add returns false if the name is taken.
-func (r *reconcilers) add(name string, reconcile Reconcile) bool {
+// AddReconciler makes [Engine.Reconcile] ask about the runs of a route. It returns false if
+// another route has the name.
+func (e *Engine) AddReconciler(route string, ask Reconcile) bool {
+	r := &e.reconcilers
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.byName[name]; taken {
+	if _, taken := r.byName[route]; taken {
 		return false
 	}
 	if r.byName == nil {
 		r.byName = make(map[string]Reconcile)
 	}
-	r.byName[name] = reconcile
+	r.byName[route] = ask
 	return true
 }
 
@@ -67,12 +69,6 @@ func (r *reconcilers) setCursor(to store.Cursor) {
 	r.after = to
 }
 
-// AddReconciler makes [Engine.Reconcile] ask about the runs of a route. It returns false if
-// another route has the name.
-func (e *Engine) AddReconciler(route string, ask Reconcile) bool {
-	return e.reconcilers.add(route, ask)
-}
-
 // Reconcile asks the routes about the opaque runs that died or failed and are due. Package
 // server says more.
 func (e *Engine) Reconcile(ctx context.Context) (int, error) {
@@ -88,7 +84,7 @@ func (e *Engine) Reconcile(ctx context.Context) (int, error) {
 	spent := make(map[string]time.Duration) // by route
 	for i := range page {
 		rec := &page[i]
-		e.reconcilers.setCursor(store.Cursor{CreatedAt: rec.CreatedAt, ID: rec.ID})
+		e.reconcilers.setCursor(rec.Cursor())
 		route := rec.Route // as stored; asking changes rec
 		if spent[route] >= e.cfg.HandlerTimeout {
 			continue
