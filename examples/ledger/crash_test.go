@@ -78,6 +78,7 @@ func TestKillOfOpaqueWork(t *testing.T) {
 // Four replicas, many callers of each key, and owners that are killed in the
 // middle of it: every caller ends with the one answer, and nobody sees a 500.
 func TestStormOfKills(t *testing.T) {
+	t.Parallel()
 	database := pgtest.URL(t)
 	replicas := make([]*blackboxtest.Process, 4)
 	for i := range replicas {

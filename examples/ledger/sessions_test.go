@@ -74,6 +74,7 @@ func (s *soaked) until(ctx context.Context, client *http.Client, r blackboxtest.
 // Sessions of the database end at any moment: by an operator, a failover, a pooler. No
 // caller sees a 500, each key that completes has one effect, and an undo leaves none.
 func TestSessionsKilled(t *testing.T) {
+	t.Parallel()
 	database := pgtest.URL(t)
 	sink := ledger(t, database, "LEASE=3s")
 	replicas := []*blackboxtest.Process{

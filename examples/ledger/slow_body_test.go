@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -63,11 +64,13 @@ func (u unfinished) answer(t *testing.T, before time.Time) blackboxtest.Answer {
 // busyMachine is what a machine may need longer that runs other tests beside this one.
 const busyMachine = 90 * time.Second
 
-// 2,000 callers begin a body and do not end it, half of them byte by byte. Each has its
+var slowCallers = flag.Int("ledger.slow", 500, "callers of TestSlowBodies")
+
+// Many callers begin a body and do not end it, half of them byte by byte. Each has its
 // answer by the default deadline, and others are served meanwhile.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
-	const callers = 2000
+	callers := *slowCallers
 	database := pgtest.URL(t)
 	p := ledger(t, database)
 	begun := time.Now()
@@ -199,48 +202,44 @@ func liveHeap(t *testing.T, p *blackboxtest.Process) (bytes int64) {
 	return bytes
 }
 
-// One tenant with 17 keys leaves the other tenants places to wait in. Not parallel: the
-// runs must outlast the duplicates.
+// One tenant with 17 keys leaves the other tenants places to wait in. The runs do not end, and the duplicates wait until
+// all is seen. Not parallel: they have to come while the first of them wait.
 func TestOneTenantTakesNotAllWaitingPlaces(t *testing.T) {
 	const keys, perKey, share = 17, 80, server.DefaultMaxWaiters / 4
-	const patience = 10 * time.Second // Prefer: wait=10
 	database := pgtest.URL(t)
-	p := ledger(t, database, "WORK=14s")
+	p := ledger(t, database, "WORK=1h")
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: keys * perKey}}
 	defer client.CloseIdleConnections()
-	effect := func(tenant, key string) blackboxtest.Request {
-		return blackboxtest.Request{
-			URL: p.URL + "/v1/effect-opaque", Tenant: tenant, Key: key, Body: `{"fp":"a"}`, Header: map[string]string{"Prefer": "wait=10"},
-		}
+	ctx, leave := context.WithCancel(t.Context())
+	ask := func(tenant, key string, wait int) blackboxtest.Answer {
+		return blackboxtest.PostWith(ctx, client, blackboxtest.Request{
+			URL: p.URL + "/v1/effect-opaque", Tenant: tenant, Key: key, Body: `{"fp":"a"}`,
+			Header: map[string]string{"Prefer": fmt.Sprint("wait=", wait)},
+		})
 	}
-	var runs, duplicates sync.WaitGroup
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer leave()
 	for n := range keys {
-		runs.Go(func() { blackboxtest.PostWith(t.Context(), client, effect("greedy", fmt.Sprint("k-", n))) })
+		callers.Go(func() { ask("greedy", fmt.Sprint("k-", n), 0) })
 	}
-	runs.Go(func() { blackboxtest.PostWith(t.Context(), client, effect("modest", "k")) })
-	pool := connect(t, database)
-	require.Eventually(t, func() bool {
-		var n int
-		return pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&n) == nil && n == keys+1
-	}, time.Minute, 10*time.Millisecond)
+	callers.Go(func() { ask("modest", "k", 0) })
+	await(t, connect(t, database), fmt.Sprintf("select count(*) = %d from idempotency", keys+1), "never claimed")
 
-	var atOnce atomic.Int64
-	waited := func(r blackboxtest.Request) bool {
-		start := time.Now()
-		a := blackboxtest.PostWith(t.Context(), client, r)
-		return a.Status != http.StatusConflict || time.Since(start) >= patience
-	}
+	var refused atomic.Int64
 	for n := range keys * perKey {
-		duplicates.Go(func() {
-			if !waited(effect("greedy", fmt.Sprint("k-", n%keys))) {
-				atOnce.Add(1)
+		callers.Go(func() {
+			start := time.Now()
+			a := ask("greedy", fmt.Sprint("k-", n%keys), 10)
+			if a.Status == http.StatusConflict && time.Since(start) < server.DefaultWaitCap {
+				refused.Add(1)
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return atOnce.Load() >= keys*perKey-share }, patience, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return refused.Load() >= keys*perKey-share }, time.Minute, 10*time.Millisecond,
 		"more than a quarter of the places is taken")
-	require.True(t, waited(effect("modest", "k")), "no place is left for others")
-	duplicates.Wait()
-	runs.Wait()
-	require.EqualValues(t, keys*perKey-share, atOnce.Load())
+	start := time.Now()
+	require.Equal(t, http.StatusConflict, ask("modest", "k", 1).Status)
+	require.GreaterOrEqual(t, time.Since(start), time.Second, "no place is left for others")
+	require.EqualValues(t, keys*perKey-share, refused.Load())
 }

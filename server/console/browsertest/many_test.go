@@ -21,7 +21,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-var matches = flag.Int("browsertest.matches", 1000, "keys that one verb changes")
+var matches = flag.Int("browsertest.matches", 300, "keys that one verb changes")
 
 // inFlight is more than the changes of one request that may run at a time.
 const inFlight = 16
@@ -107,35 +107,35 @@ func (s *site) audited(n int) []store.AuditEntry {
 }
 
 // settleAll confirms a verb for all unknown keys of a route.
-func (b *tab) settleAll(route string) {
-	b.Helper()
-	b.visit(prefix + "/keys?in=orders&state=unknown&route=" + url.QueryEscape(route))
-	b.click(`//main//button[@name="which"][@value="all"]`)
-	require.Regexp(b, `at least [0-9,]+ keys|[0-9,]+ keys`, b.main(), "the confirmation names the count")
-	b.write(`//*[@id="reason"]`, "the bank was down")
+func (t *tab) settleAll(route string) {
+	t.Helper()
+	t.visit(prefix + "/keys?in=orders&state=unknown&route=" + url.QueryEscape(route))
+	t.click(`//main//button[@name="which"][@value="all"]`)
+	require.Regexp(t, `at least [0-9,]+ keys|[0-9,]+ keys`, t.main(), "the confirmation names the count")
+	t.write(`//*[@id="reason"]`, "the bank was down")
 }
 
 // sendAway sends a confirmation, and does not wait for the answer.
-func (b *tab) sendAway() {
-	b.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
+func (t *tab) sendAway() {
+	t.Helper()
+	t.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
 }
 
 // ended waits until the page says that a verb has ended. It fails if the console refuses the form. It calls stopped on
 // the browser's own page for a lost connection. A nil stopped fails then.
-func (b *tab) ended(stopped func()) {
-	b.Helper()
+func (t *tab) ended(stopped func()) {
+	t.Helper()
 	for limit := time.Now().Add(10 * patience); ; time.Sleep(50 * time.Millisecond) {
-		require.True(b, time.Now().Before(limit), "the verb does not end")
-		switch text := b.glance(); {
+		require.True(t, time.Now().Before(limit), "the verb does not end")
+		switch text := t.glance(); {
 		case strings.Contains(text, ": ended"):
 			return
 		case strings.Contains(text, "It is safe to continue"): // the machine was too slow for a change
-			b.load(press(button("Continue")))
+			t.load(press(button("Continue")))
 		case strings.Contains(text, "Nothing was changed"):
-			require.Fail(b, "the form is refused", text)
+			require.Fail(t, "the form is refused", text)
 		case strings.HasPrefix(text, "chrome-error:"):
-			require.NotNil(b, stopped, "no connection")
+			require.NotNil(t, stopped, "no connection")
 			stopped()
 		}
 	}
@@ -143,8 +143,8 @@ func (b *tab) ended(stopped func()) {
 
 // glance is the text of a page that may be changing to another one; "" if it is. The browser does not always answer
 // then, so a glance is short.
-func (b *tab) glance() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 3*time.Second)
+func (t *tab) glance() string {
+	ctx, cancel := context.WithTimeout(t.ctx, 3*time.Second)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol + " " + document.body.innerText`))
 	if err != nil {
