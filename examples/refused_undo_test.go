@@ -32,7 +32,7 @@ type refunder struct {
 	refunds atomic.Int32
 }
 
-func (f *refunder) serve(t *testing.T) string {
+func (r *refunder) serve(t *testing.T) string {
 	t.Helper()
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	require.NoError(t, err)
@@ -42,8 +42,8 @@ func (f *refunder) serve(t *testing.T) string {
 		return 0, &server.StatusError{Status: http.StatusConflict, Code: "no-such-address"}
 	}))
 	require.NoError(t, server.Handle(mux, guard, refundCharge, server.Transactional, func(ctx context.Context, _ contract.Undo[int, int]) (struct{}, error) {
-		f.refunds.Add(1)
-		if status := int(f.status.Load()); status != 0 {
+		r.refunds.Add(1)
+		if status := int(r.status.Load()); status != 0 {
 			return struct{}{}, &server.StatusError{Status: status, Code: "account-frozen"}
 		}
 		_, err := server.Barrier(ctx)

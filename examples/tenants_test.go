@@ -96,10 +96,10 @@ func startPayment(t *testing.T) *paymentService {
 }
 
 // client returns a client of the service.
-func (b *paymentService) client(t *testing.T) *sdk.Client {
+func (p *paymentService) client(t *testing.T) *sdk.Client {
 	t.Helper()
 	soon := retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond}
-	c, err := sdk.New(sdk.Config{Retry: retry.Config{Backoff: soon, Poll: soon}, Services: map[string]sdk.Service{"payment": {URL: b.url}}})
+	c, err := sdk.New(sdk.Config{Retry: retry.Config{Backoff: soon, Poll: soon}, Services: map[string]sdk.Service{"payment": {URL: p.url}}})
 	require.NoError(t, err)
 	return c
 }

@@ -33,9 +33,9 @@ type place struct {
 	copies  time.Duration               // the least time between copies that the broker does not drop by itself
 }
 
-func (at *place) options() *options {
+func (p *place) options() *options {
 	return &options{
-		database: at.pool.Config().ConnString(), broker: at.url, topic: at.topic, lease: lease, ackWait: at.ackWait, nonDurable: true,
+		database: p.pool.Config().ConnString(), broker: p.url, topic: p.topic, lease: lease, ackWait: p.ackWait, nonDurable: true,
 		log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -205,26 +205,26 @@ func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
 	return n
 }
 
-func (at *place) untilBooked(t *testing.T, n int) {
+func (p *place) untilBooked(t *testing.T, n int) {
 	t.Helper()
-	booked := func() int { return count(t, at.pool, "select count(*) from entry") }
+	booked := func() int { return count(t, p.pool, "select count(*) from entry") }
 	enough := func() bool {
-		at.expire(t)
+		p.expire(t)
 		return booked() >= n
 	}
 	if !assert.Eventually(t, enough, 3*time.Minute, 10*time.Millisecond) {
 		t.Fatalf("%d are booked, want %d; %d are not published, %d are not acknowledged", booked(), n,
-			count(t, at.pool, unpublished), at.waiting(t))
+			count(t, p.pool, unpublished), p.waiting(t))
 	}
 }
 
 // untilQuiet waits until every message is published and acknowledged, copies included.
-func (at *place) untilQuiet(t *testing.T) {
+func (p *place) untilQuiet(t *testing.T) {
 	t.Helper()
 	var jobs, waiting int
 	quiet := func() bool {
-		at.expire(t)
-		jobs, waiting = count(t, at.pool, unpublished), at.waiting(t)
+		p.expire(t)
+		jobs, waiting = count(t, p.pool, unpublished), p.waiting(t)
 		return jobs+waiting == 0
 	}
 	if !assert.Eventually(t, quiet, time.Minute, 20*time.Millisecond) {
@@ -251,9 +251,9 @@ type process struct {
 }
 
 // start starts a process, and waits until it is ready.
-func (at *place) start(t *testing.T, command string, more ...string) *process {
+func (p *place) start(t *testing.T, command string, more ...string) *process {
 	t.Helper()
-	o := at.options()
+	o := p.options()
 	args := append([]string{
 		command, "-database", o.database, "-broker", o.broker, "-topic", o.topic, "-lease", o.lease.String(), "-ack-wait", o.ackWait.String(), "-non-durable",
 	}, more...)
@@ -274,7 +274,7 @@ func (at *place) start(t *testing.T, command string, more ...string) *process {
 	require.NoError(t, err, "%s was not ready within %v", command, startTimeout)
 	require.True(t, late.Stop(), "%s was not ready within %v", command, startTimeout)
 	require.True(t, strings.HasPrefix(line, "ready"), line)
-	return &process{cmd, strings.TrimSpace(line), at}
+	return &process{cmd, strings.TrimSpace(line), p}
 }
 
 func (p *process) kill(t *testing.T) {

@@ -50,18 +50,18 @@ type kafkaLedger struct {
 
 // run books records until ctx ends. Each partition is handled in its order, and the partitions at the same time. An
 // offset is committed when the rows before it are. The client joins the group again after an error.
-func (l *kafkaLedger) run(ctx context.Context) error {
+func (k *kafkaLedger) run(ctx context.Context) error {
 	for {
-		fetches := l.client.PollFetches(ctx)
+		fetches := k.client.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		fetches.EachError(func(topic string, partition int32, err error) {
-			l.o.log.Warn("kafka: the client tries again", "topic", topic, "partition", partition, "error", err)
+			k.o.log.Warn("kafka: the client tries again", "topic", topic, "partition", partition, "error", err)
 		})
 		var partitions sync.WaitGroup
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			partitions.Go(func() { l.handlePartition(ctx, p.Records) })
+			partitions.Go(func() { k.handlePartition(ctx, p.Records) })
 		})
 		partitions.Wait()
 	}
@@ -69,11 +69,11 @@ func (l *kafkaLedger) run(ctx context.Context) error {
 
 // handlePartition books records in order. Kafka cannot refuse one record, so a record that failed is tried again
 // here, until it is booked or a dead letter.
-func (l *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record) {
+func (k *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record) {
 	for i, r := range records {
-		v, cause := insist(ctx, l.box, kafkaMessage(r))
+		v, cause := insist(ctx, k.box, kafkaMessage(r))
 		for v == dead {
-			if err := l.bury(ctx, r, cause); err == nil {
+			if err := k.bury(ctx, r, cause); err == nil {
 				break
 			}
 			if !sleep(ctx, time.Second) {
@@ -86,15 +86,15 @@ func (l *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record
 		}
 	}
 	if len(records) > 0 {
-		_ = l.client.CommitRecords(context.WithoutCancel(ctx), records...) // a lost commit brings them again
+		_ = k.client.CommitRecords(context.WithoutCancel(ctx), records...) // a lost commit brings them again
 	}
 }
 
 // bury writes a record into the topic of dead letters. There may be copies of it, with the same key.
-func (l *kafkaLedger) bury(ctx context.Context, r *kgo.Record, cause error) error {
+func (k *kafkaLedger) bury(ctx context.Context, r *kgo.Record, cause error) error {
 	letter := &kgo.Record{Topic: r.Topic + deadSuffix, Key: r.Key, Value: r.Value}
 	letter.Headers = append(append(letter.Headers, r.Headers...), kgo.RecordHeader{Key: causeHeader, Value: []byte(causeOf(cause))})
-	return l.producer.ProduceSync(context.WithoutCancel(ctx), letter).FirstErr()
+	return k.producer.ProduceSync(context.WithoutCancel(ctx), letter).FirstErr()
 }
 
 // kafkaMessage names a record by its producer's key, which is the same in a copy. Without one it is the record's place.

@@ -184,33 +184,33 @@ func startRabbitServer() (s *rabbitServer, address string, err error) {
 	return nil, "", err
 }
 
-func (s *rabbitServer) start(program string) (address string, err error) {
+func (r *rabbitServer) start(program string) (address string, err error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return "", err
 	}
-	if s.folder, err = os.MkdirTemp("", "consumer-rabbitmq-"); err != nil {
+	if r.folder, err = os.MkdirTemp("", "consumer-rabbitmq-"); err != nil {
 		return "", err
 	}
-	plugins := filepath.Join(s.folder, "plugins")
+	plugins := filepath.Join(r.folder, "plugins")
 	if err := os.WriteFile(plugins, []byte("[]."), 0o600); err != nil {
 		return "", err
 	}
-	s.shell = exec.Command("sh", "-c", rabbitScript, "sh", program)
-	s.shell.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.folder, // there is the cookie
-		"RABBITMQ_NODENAME=consumer" + ports[0] + "@localhost", "RABBITMQ_MNESIA_BASE=" + s.folder, "RABBITMQ_LOG_BASE=" + s.folder,
-		"RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONF_ENV_FILE=" + filepath.Join(s.folder, "none"),
-		"RABBITMQ_CONFIG_FILE=" + filepath.Join(s.folder, "none"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + filepath.Join(s.folder, "none"),
+	r.shell = exec.Command("sh", "-c", rabbitScript, "sh", program)
+	r.shell.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + r.folder, // there is the cookie
+		"RABBITMQ_NODENAME=consumer" + ports[0] + "@localhost", "RABBITMQ_MNESIA_BASE=" + r.folder, "RABBITMQ_LOG_BASE=" + r.folder,
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONF_ENV_FILE=" + filepath.Join(r.folder, "none"),
+		"RABBITMQ_CONFIG_FILE=" + filepath.Join(r.folder, "none"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + filepath.Join(r.folder, "none"),
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[1],
 		"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + ports[2],
 	}
-	s.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s.shell.Stdout, s.shell.Stderr = &s.log, &s.log
-	if s.hold, err = s.shell.StdinPipe(); err != nil {
+	r.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.shell.Stdout, r.shell.Stderr = &r.log, &r.log
+	if r.hold, err = r.shell.StdinPipe(); err != nil {
 		return "", err
 	}
-	if err := s.shell.Start(); err != nil {
+	if err := r.shell.Start(); err != nil {
 		return "", err
 	}
 	address = "127.0.0.1:" + ports[0]
@@ -224,15 +224,15 @@ func (s *rabbitServer) start(program string) (address string, err error) {
 }
 
 // stop ends the processes of the group, and waits for their ends.
-func (s *rabbitServer) stop() {
-	if s.shell != nil && s.shell.Process != nil {
-		_ = s.hold.Close()
-		_ = s.shell.Wait()
-		for syscall.Kill(-s.shell.Process.Pid, 0) == nil {
+func (r *rabbitServer) stop() {
+	if r.shell != nil && r.shell.Process != nil {
+		_ = r.hold.Close()
+		_ = r.shell.Wait()
+		for syscall.Kill(-r.shell.Process.Pid, 0) == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	_ = os.RemoveAll(s.folder)
+	_ = os.RemoveAll(r.folder)
 }
 
 func freePorts(n int) (ports []string, err error) {

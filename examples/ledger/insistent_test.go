@@ -20,38 +20,38 @@ type insistent struct {
 	answers map[string]string // of each key that was sent; "" while it has none
 }
 
-func (c *insistent) request(key string) blackboxtest.Request {
-	return blackboxtest.Request{URL: c.url, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
+func (i *insistent) request(key string) blackboxtest.Request {
+	return blackboxtest.Request{URL: i.url, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
 }
 
 // start starts n of them, until stop. They hear nothing but final answers, in-progress and
 // 503.
-func (c *insistent) start(t *testing.T, n int) (stop func()) {
+func (i *insistent) start(t *testing.T, n int) (stop func()) {
 	t.Helper()
 	var all sync.WaitGroup
 	done := make(chan struct{})
 	for caller := range n {
 		all.Go(func() {
-			for i := 0; ; {
+			for n := 0; ; {
 				select {
 				case <-done:
 					return
 				case <-time.After(time.Millisecond): // as a caller's backoff
 				}
-				key := fmt.Sprintf("k-%d-%d", caller, i)
-				a := blackboxtest.Post(t.Context(), c.request(key))
+				key := fmt.Sprintf("k-%d-%d", caller, n)
+				a := blackboxtest.Post(t.Context(), i.request(key))
 				switch a.Status {
 				case http.StatusCreated:
-					i++
+					n++
 				case http.StatusConflict, http.StatusServiceUnavailable:
 					a.Body = ""
 				default:
 					t.Errorf("%s: %d %s", key, a.Status, a.Body)
 					return
 				}
-				c.mu.Lock()
-				c.answers[key] = a.Body
-				c.mu.Unlock()
+				i.mu.Lock()
+				i.answers[key] = a.Body
+				i.mu.Unlock()
 			}
 		})
 	}
@@ -61,10 +61,10 @@ func (c *insistent) start(t *testing.T, n int) (stop func()) {
 }
 
 // answered returns how many keys have an answer.
-func (c *insistent) answered() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, body := range c.answers {
+func (i *insistent) answered() (n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, body := range i.answers {
 		if body != "" {
 			n++
 		}
@@ -74,12 +74,12 @@ func (c *insistent) answered() (n int) {
 
 // asked stops the callers, and returns the last keys of each: those that have no answer, and as
 // many that have one.
-func (c *insistent) asked(t *testing.T, stop func()) map[string]string {
+func (i *insistent) asked(t *testing.T, stop func()) map[string]string {
 	t.Helper()
 	stop()
 	some := make(map[string]string)
 	with := 0
-	for key, body := range c.answers {
+	for key, body := range i.answers {
 		if body != "" {
 			with++
 		}
@@ -87,16 +87,16 @@ func (c *insistent) asked(t *testing.T, stop func()) map[string]string {
 			some[key] = body
 		}
 	}
-	require.Less(t, with, len(c.answers), "every key was answered: this shows nothing")
+	require.Less(t, with, len(i.answers), "every key was answered: this shows nothing")
 	return some
 }
 
 // requireOnce sends every key again, after the callers have stopped: what was acknowledged is
 // replayed, and every key has one effect.
-func (c *insistent) requireOnce(t *testing.T, pool *pgxpool.Pool) {
+func (i *insistent) requireOnce(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	for key, acknowledged := range c.answers {
-		a := blackboxtest.PostUntilFinal(t.Context(), c.request(key))
+	for key, acknowledged := range i.answers {
+		a := blackboxtest.PostUntilFinal(t.Context(), i.request(key))
 		require.Equal(t, http.StatusCreated, a.Status, "%s: %s", key, a.Body)
 		if acknowledged != "" {
 			require.Equal(t, acknowledged, a.Body, "what was acknowledged stays")
@@ -104,6 +104,6 @@ func (c *insistent) requireOnce(t *testing.T, pool *pgxpool.Pool) {
 	}
 	var rows, keys int
 	require.NoError(t, pool.QueryRow(t.Context(), "select count(*), count(distinct key) from effects").Scan(&rows, &keys))
-	require.Equal(t, len(c.answers), keys)
+	require.Equal(t, len(i.answers), keys)
 	require.Equal(t, keys, rows, "one effect for each key")
 }

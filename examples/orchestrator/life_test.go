@@ -24,23 +24,23 @@ func privateServer(t *testing.T) *pgtest.Cluster {
 
 // notReady waits until the orchestrator listens and says that it is not ready, and looks at
 // what it answers then.
-func (w *deployment) notReady(t *testing.T) {
+func (d *deployment) notReady(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		return blackboxtest.Status(t.Context(), w.front.URL+"/healthz") == http.StatusServiceUnavailable
+		return blackboxtest.Status(t.Context(), d.front.URL+"/healthz") == http.StatusServiceUnavailable
 	}, 2*time.Minute, 10*time.Millisecond, "listens before it is ready")
-	early := blackboxtest.Post(t.Context(), w.saga("early", `{"fp":"a"}`))
+	early := blackboxtest.Post(t.Context(), d.saga("early", `{"fp":"a"}`))
 	require.Equal(t, http.StatusServiceUnavailable, early.Status, early.Body)
 	require.NotEmpty(t, early.Header.Get("Retry-After"))
 }
 
 // works runs a saga with that key to its end.
-func (w *deployment) works(t *testing.T, key string) {
+func (d *deployment) works(t *testing.T, key string) {
 	t.Helper()
-	require.Equal(t, http.StatusAccepted, blackboxtest.PostUntilFinal(t.Context(), w.saga(key, `{"fp":"a"}`)).Status)
-	require.Equal(t, "completed", untilOver(t, w.front, key).Status)
+	require.Equal(t, http.StatusAccepted, blackboxtest.PostUntilFinal(t.Context(), d.saga(key, `{"fp":"a"}`)).Status)
+	require.Equal(t, "completed", untilOver(t, d.front, key).Status)
 	for hop := range operations {
-		done, undone := w.ledgerOf(t, hop, key)
+		done, undone := d.ledgerOf(t, hop, key)
 		require.Equal(t, [2]int{1, 0}, [2]int{done, undone}, hop)
 	}
 }

@@ -62,41 +62,41 @@ func newHopsOnly(t *testing.T) *deployment {
 }
 
 // database returns the URL of a new database, of the service with that name.
-func (w *deployment) database(t *testing.T, name string) string {
+func (d *deployment) database(t *testing.T, name string) string {
 	t.Helper()
 	url := pgtest.URL(t)
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	w.databases[name] = pool
+	d.databases[name] = pool
 	return url
 }
 
 // startFront starts the orchestrator and does not wait until it is ready.
-func (w *deployment) startFront(t *testing.T, database string, via func(hop string) string, env ...string) {
+func (d *deployment) startFront(t *testing.T, database string, via func(hop string) string, env ...string) {
 	t.Helper()
-	w.front = blackboxtest.Start(t, append(env, "DATABASE_URL="+database, "HOP_INVENTORY_URL="+via(w.hops["inventory"].URL),
-		"HOP_PAYMENT_URL="+via(w.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(w.hops["notification"].URL))...)
+	d.front = blackboxtest.Start(t, append(env, "DATABASE_URL="+database, "HOP_INVENTORY_URL="+via(d.hops["inventory"].URL),
+		"HOP_PAYMENT_URL="+via(d.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(d.hops["notification"].URL))...)
 }
 
 // straight is a via that leads to the hop itself.
 func straight(hop string) string { return hop }
 
-func (w *deployment) checkout(key string) blackboxtest.Request {
-	return blackboxtest.Request{URL: w.front.URL + "/v1/checkout", Tenant: "t", Key: key, Body: `{"fp":"a"}`}
+func (d *deployment) checkout(key string) blackboxtest.Request {
+	return blackboxtest.Request{URL: d.front.URL + "/v1/checkout", Tenant: "t", Key: key, Body: `{"fp":"a"}`}
 }
 
-func (w *deployment) effects(t *testing.T, hop string) (n int) {
+func (d *deployment) effects(t *testing.T, hop string) (n int) {
 	t.Helper()
-	require.NoError(t, w.databases[hop].QueryRow(t.Context(), "select count(*) from effects").Scan(&n))
+	require.NoError(t, d.databases[hop].QueryRow(t.Context(), "select count(*) from effects").Scan(&n))
 	return n
 }
 
 // killAtWork kills the orchestrator while one of its calls runs at that hop, and starts it
 // again. The hop cannot end the call before that. begin gives it work.
-func (w *deployment) killAtWork(t *testing.T, hop string, begin func()) {
+func (d *deployment) killAtWork(t *testing.T, hop string, begin func()) {
 	t.Helper()
-	held, err := w.databases[hop].Begin(t.Context())
+	held, err := d.databases[hop].Begin(t.Context())
 	require.NoError(t, err)
 	defer held.Rollback(t.Context())
 	_, err = held.Exec(t.Context(), "lock table effects in share row exclusive mode")
@@ -104,20 +104,20 @@ func (w *deployment) killAtWork(t *testing.T, hop string, begin func()) {
 	begin()
 	require.Eventually(t, func() bool {
 		var waits bool
-		err := w.databases[hop].QueryRow(t.Context(), `select exists (select from pg_stat_activity
+		err := d.databases[hop].QueryRow(t.Context(), `select exists (select from pg_stat_activity
 			where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
 		return err == nil && waits
 	}, 2*time.Minute, time.Millisecond, "no call came to %s", hop)
-	w.front.Kill()
+	d.front.Kill()
 	// Its leases are long, so that on a slow machine it does not lose them while it lives.
 	for _, lapse := range []string{
 		"update idempotency set lease_until = clock_timestamp() where state = 1",
 		"update saga_engine set lease_until = clock_timestamp()",
 	} {
-		_, err = w.databases["orchestrator"].Exec(t.Context(), lapse)
+		_, err = d.databases["orchestrator"].Exec(t.Context(), lapse)
 		require.NoError(t, err)
 	}
-	w.front.Restart()
+	d.front.Restart()
 }
 
 var operations = map[string]string{"inventory": "reserve", "payment": "charge", "notification": "receipt"}

@@ -15,8 +15,8 @@ import (
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
 )
 
-func (w *deployment) saga(key, body string) blackboxtest.Request {
-	return blackboxtest.Request{URL: w.front.URL + "/v1/sagas", Tenant: "t", Key: key, Body: body}
+func (d *deployment) saga(key, body string) blackboxtest.Request {
+	return blackboxtest.Request{URL: d.front.URL + "/v1/sagas", Tenant: "t", Key: key, Body: body}
 }
 
 // show returns the status of GET /v1/sagas/{key}, and what it shows.
@@ -54,9 +54,9 @@ func untilOver(t *testing.T, front *blackboxtest.Process, key string) sagaView {
 }
 
 // ledgerOf counts what a hop did and undid for a saga.
-func (w *deployment) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
+func (d *deployment) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
 	t.Helper()
-	require.NoError(t, w.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
+	require.NoError(t, d.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
 		count(*) filter (where kind = 'undo') from effects where saga = $1 and tenant = 't'`, saga).Scan(&do, &undo))
 	return do, undo
 }

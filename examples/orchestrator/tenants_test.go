@@ -53,10 +53,10 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-func (w *deployment) requireOwnCheckouts(t *testing.T) {
+func (d *deployment) requireOwnCheckouts(t *testing.T) {
 	t.Helper()
 	for _, tenant := range []string{"t", "u"} {
-		req := w.checkout("order-1")
+		req := d.checkout("order-1")
 		req.Tenant = tenant
 		first := blackboxtest.PostUntilFinal(t.Context(), req)
 		require.Equal(t, http.StatusOK, first.Status, first.Body)
@@ -66,7 +66,7 @@ func (w *deployment) requireOwnCheckouts(t *testing.T) {
 		for service, operation := range operations {
 			call := out.Calls[service+"."+operation]
 			require.Equal(t, childOf(t, tenant, "", "order-1", service, operation), call.Key)
-			do, undo := w.effectsOf(t, service, call.Key)
+			do, undo := d.effectsOf(t, service, call.Key)
 			require.Equal(t, [2]int{1, 0}, [2]int{do, undo}, "%s of %s", service, tenant)
 		}
 		again := blackboxtest.Post(t.Context(), req)
@@ -74,23 +74,23 @@ func (w *deployment) requireOwnCheckouts(t *testing.T) {
 		require.Equal(t, first.Body, again.Body)
 	}
 	for service := range operations {
-		require.Equal(t, 2, w.effects(t, service), service)
+		require.Equal(t, 2, d.effects(t, service), service)
 	}
 }
 
 // requireOwnSagas starts a saga of each tenant under one key. The effects of a tenant's saga
 // are undone if, and only if, that saga is compensated.
-func (w *deployment) requireOwnSagas(t *testing.T, key string, bodies, ends map[string]string) {
+func (d *deployment) requireOwnSagas(t *testing.T, key string, bodies, ends map[string]string) {
 	t.Helper()
 	for tenant, body := range bodies {
-		req := w.saga(key, body)
+		req := d.saga(key, body)
 		req.Tenant = tenant
 		started := blackboxtest.PostUntilFinal(t.Context(), req)
 		require.Equal(t, http.StatusAccepted, started.Status, started.Body)
 	}
 	for tenant, end := range ends {
 		require.Eventually(t, func() bool {
-			_, view := show(t, w.front, tenant, key)
+			_, view := show(t, d.front, tenant, key)
 			return view.Status == end
 		}, time.Minute, 10*time.Millisecond, "%s of %s", key, tenant)
 		want := map[string][2]int{"inventory": {1, 0}, "payment": {1, 0}, "notification": {1, 0}}
@@ -98,7 +98,7 @@ func (w *deployment) requireOwnSagas(t *testing.T, key string, bodies, ends map[
 			want = map[string][2]int{"inventory": {1, 1}, "payment": {1, 1}, "notification": {0, 0}}
 		}
 		for service, operation := range operations {
-			do, undo := w.effectsOf(t, service, childOf(t, tenant, "saga/checkout", key, service, operation))
+			do, undo := d.effectsOf(t, service, childOf(t, tenant, "saga/checkout", key, service, operation))
 			require.Equal(t, want[service], [2]int{do, undo}, "%s, %s of %s", key, service, tenant)
 		}
 	}
@@ -115,9 +115,9 @@ func childOf(t *testing.T, tenant, namespace, key, service, operation string) st
 }
 
 // effectsOf counts what a hop did and undid under a key, for whomever.
-func (w *deployment) effectsOf(t *testing.T, hop, key string) (do, undo int) {
+func (d *deployment) effectsOf(t *testing.T, hop, key string) (do, undo int) {
 	t.Helper()
-	require.NoError(t, w.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
+	require.NoError(t, d.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
 		count(*) filter (where kind = 'undo') from effects where key = $1`, key).Scan(&do, &undo))
 	return do, undo
 }

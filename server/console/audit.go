@@ -147,9 +147,9 @@ func parseAuditFilter(v url.Values) (auditFilter, error) {
 }
 
 // values are the filter as an address has it.
-func (f *auditFilter) values() url.Values {
+func (a *auditFilter) values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{"actor": f.Actor, "verb": f.Verb, "batch": f.Batch} {
+	for name, value := range map[string]string{"actor": a.Actor, "verb": a.Verb, "batch": a.Batch} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -158,10 +158,10 @@ func (f *auditFilter) values() url.Values {
 }
 
 // Any reports whether the page shows only a part of the log.
-func (f *auditFilter) Any() bool { return *f != auditFilter{} }
+func (a *auditFilter) Any() bool { return *a != auditFilter{} }
 
-func (f *auditFilter) matches(l *auditLine) bool {
-	return (f.Verb == "" || f.Verb == l.Verb) && (f.Batch == "" || strings.HasPrefix(l.Reason, batchMark(f.Batch)))
+func (a *auditFilter) matches(l *auditLine) bool {
+	return (a.Verb == "" || a.Verb == l.Verb) && (a.Batch == "" || strings.HasPrefix(l.Reason, batchMark(a.Batch)))
 }
 
 // An auditReader reads at most limit lines of an audit log before a number, the youngest first.
@@ -181,9 +181,9 @@ const (
 
 // search reads the log in parts until it has a page of lines. A reader knows neither verbs nor batches, so a search for a
 // rare one reads many lines. It ends after searchTime, and the person decides whether it goes on.
-func (f *auditFilter) search(ctx context.Context, read auditReader, before int64) (found foundAudit, err error) {
+func (a *auditFilter) search(ctx context.Context, read auditReader, before int64) (found foundAudit, err error) {
 	limit := pageRows
-	if f.Verb != "" || f.Batch != "" {
+	if a.Verb != "" || a.Batch != "" {
 		limit = auditBatch
 	}
 	for begin := time.Now(); ; {
@@ -192,7 +192,7 @@ func (f *auditFilter) search(ctx context.Context, read auditReader, before int64
 			return found, err
 		}
 		for i := range lines {
-			if f.matches(&lines[i]) {
+			if a.matches(&lines[i]) {
 				found.lines = append(found.lines, lines[i])
 			}
 			if len(found.lines) == pageRows {

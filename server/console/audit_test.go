@@ -48,9 +48,9 @@ func TestAudit_filter(t *testing.T) {
 // A slowLog takes its time for each page of the audit log.
 type slowLog struct{ store.Reader }
 
-func (r slowLog) AuditPage(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error) {
+func (s slowLog) AuditPage(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error) {
 	time.Sleep(1500 * time.Millisecond)
-	return r.Reader.AuditPage(ctx, req)
+	return s.Reader.AuditPage(ctx, req)
 }
 
 // A search for a rare line in a long log ends after some seconds, and goes on where the person wants it to.

@@ -85,11 +85,11 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 }
 
 // read returns one page of the keys that the filter matches.
-func (f *keyFilter) read(ctx context.Context, from store.Reader, at store.Cursor, limit int) ([]store.Record, error) {
-	if f.Windowed() {
-		return from.Browse(ctx, f.browseRequest(time.Now(), at, limit))
+func (k *keyFilter) read(ctx context.Context, from store.Reader, at store.Cursor, limit int) ([]store.Record, error) {
+	if k.Windowed() {
+		return from.Browse(ctx, k.browseRequest(time.Now(), at, limit))
 	}
-	return from.List(ctx, f.listRequest(at, limit))
+	return from.List(ctx, k.listRequest(at, limit))
 }
 
 func (c *Console) storeNames() []string {
@@ -215,23 +215,23 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // values are the filter as an address has it.
-func (f *keyFilter) values() url.Values {
-	v := url.Values{"state": {f.State}}
-	for name, value := range map[string]string{"route": f.Route, "effect": f.Effect, "older": f.Older} {
+func (k *keyFilter) values() url.Values {
+	v := url.Values{"state": {k.State}}
+	for name, value := range map[string]string{"route": k.Route, "effect": k.Effect, "older": k.Older} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	if f.Windowed() {
-		v.Set("within", f.Within)
+	if k.Windowed() {
+		v.Set("within", k.Within)
 	}
 	return v
 }
 
 // Windowed reports whether the list is bounded by the age of its keys. The store knows the others by a list of
 // their own.
-func (f *keyFilter) Windowed() bool {
-	switch f.State {
+func (k *keyFilter) Windowed() bool {
+	switch k.State {
 	case stateAttention, stateUnknown, stateQuarantined, stateDeadLetter:
 		return false
 	default:
@@ -240,13 +240,13 @@ func (f *keyFilter) Windowed() bool {
 }
 
 // listRequest is the request for keys that need a person, the oldest first.
-func (f *keyFilter) listRequest(after store.Cursor, limit int) store.ListRequest {
-	req := store.ListRequest{Route: f.Route, Effect: keyEffects[f.Effect], After: after, Limit: limit}
-	switch f.State {
+func (k *keyFilter) listRequest(after store.Cursor, limit int) store.ListRequest {
+	req := store.ListRequest{Route: k.Route, Effect: keyEffects[k.Effect], After: after, Limit: limit}
+	switch k.State {
 	case stateDeadLetter:
 		req.DeadLetters = true
 	case stateUnknown, stateQuarantined:
-		req.States = []store.State{keyStates[f.State]}
+		req.States = []store.State{keyStates[k.State]}
 	default:
 		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
 	}
@@ -254,13 +254,13 @@ func (f *keyFilter) listRequest(after store.Cursor, limit int) store.ListRequest
 }
 
 // browseRequest is the request for keys within a window, the youngest first.
-func (f *keyFilter) browseRequest(now time.Time, before store.Cursor, limit int) store.BrowseRequest {
-	req := store.BrowseRequest{From: now.Add(-f.within), Route: f.Route, Effect: keyEffects[f.Effect], Before: before, Limit: limit}
-	if f.older > 0 {
-		req.To = now.Add(-f.older)
+func (k *keyFilter) browseRequest(now time.Time, before store.Cursor, limit int) store.BrowseRequest {
+	req := store.BrowseRequest{From: now.Add(-k.within), Route: k.Route, Effect: keyEffects[k.Effect], Before: before, Limit: limit}
+	if k.older > 0 {
+		req.To = now.Add(-k.older)
 	}
-	if f.State != stateAny {
-		req.States = []store.State{keyStates[f.State]}
+	if k.State != stateAny {
+		req.States = []store.State{keyStates[k.State]}
 	}
 	return req
 }

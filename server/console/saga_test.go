@@ -208,16 +208,16 @@ type transfer struct {
 	bankIsUp, stockIsFree atomic.Bool
 }
 
-func (tr *transfer) definition() *saga.Definition[order, nothing] {
+func (t *transfer) definition() *saga.Definition[order, nothing] {
 	return saga.MustDefine("transfer", 1, func(b *saga.Builder[order, nothing]) {
 		b.Timeout(100 * time.Hour)
 		held := saga.StepFunc(b, "stock.hold", b.Input(), func(context.Context, saga.Call[order]) (order, error) { return order{}, nil }).
 			UndoFunc("stock.free", func(context.Context, saga.UndoCall[order, order]) error {
-				tr.stockIsFree.Store(true)
+				t.stockIsFree.Store(true)
 				return nil
 			})
 		sent := saga.StepFunc(b, "bank.transfer", held.Output(), func(context.Context, saga.Call[order]) (nothing, error) {
-			if !tr.bankIsUp.Load() {
+			if !t.bankIsUp.Load() {
 				return nothing{}, errors.New("no connection")
 			}
 			return nothing{}, nil

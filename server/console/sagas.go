@@ -180,39 +180,39 @@ func parseSagaFilter(v url.Values) (sagaFilter, error) {
 }
 
 // values are the filter as an address has it.
-func (f *sagaFilter) values() url.Values {
-	v := url.Values{"status": {f.Status}}
-	for name, value := range map[string]string{"name": f.Name, "stuckon": f.StuckOn} {
+func (s *sagaFilter) values() url.Values {
+	v := url.Values{"status": {s.Status}}
+	for name, value := range map[string]string{"name": s.Name, "stuckon": s.StuckOn} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	if f.Windowed() {
-		v.Set("within", f.Within)
+	if s.Windowed() {
+		v.Set("within", s.Within)
 	}
 	return v
 }
 
 // Windowed reports whether the list has finished sagas, and so is bounded by their age.
-func (f *sagaFilter) Windowed() bool {
-	s := sagaStatuses[f.Status]
-	return f.Status == statusAny || s.Final()
+func (s *sagaFilter) Windowed() bool {
+	status := sagaStatuses[s.Status]
+	return s.Status == statusAny || status.Final()
 }
 
 // request is the request for the sagas of the list, the youngest first. The zero until means now.
-func (f *sagaFilter) request(until time.Time, before journal.Cursor, limit int) journal.BrowseRequest {
-	req := journal.BrowseRequest{To: until, Name: f.Name, StuckOn: f.StuckOn, Before: before, Limit: limit}
+func (s *sagaFilter) request(until time.Time, before journal.Cursor, limit int) journal.BrowseRequest {
+	req := journal.BrowseRequest{To: until, Name: s.Name, StuckOn: s.StuckOn, Before: before, Limit: limit}
 	switch {
-	case f.Status == statusUnfinished:
+	case s.Status == statusUnfinished:
 		req.Statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
-	case f.Status != statusAny:
-		req.Statuses = []journal.Status{sagaStatuses[f.Status]}
+	case s.Status != statusAny:
+		req.Statuses = []journal.Status{sagaStatuses[s.Status]}
 	}
-	if f.Windowed() {
+	if s.Windowed() {
 		if until.IsZero() {
 			until = time.Now()
 		}
-		req.From = until.Add(-f.within)
+		req.From = until.Add(-s.within)
 	}
 	return req
 }

@@ -245,9 +245,9 @@ func TestVerbs_selected(t *testing.T) {
 // A slowReader takes a second for each list. In a bubble that second is virtual.
 type slowReader struct{ store.Reader }
 
-func (r slowReader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+func (s slowReader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	time.Sleep(time.Second)
-	return r.Reader.List(ctx, req)
+	return s.Reader.List(ctx, req)
 }
 
 // A verb on all matches works in parts, each of which ends after some seconds. It leaves one line in the audit log for

@@ -86,14 +86,14 @@ type exampleTB struct {
 	cleanups []func()
 }
 
-func (t *exampleTB) Helper()                  {}
-func (t *exampleTB) Context() context.Context { return context.Background() }
-func (t *exampleTB) Cleanup(f func())         { t.cleanups = append(t.cleanups, f) }
-func (t *exampleTB) Error(args ...any)        { log.Print(args...) }
-func (t *exampleTB) Fatal(args ...any)        { log.Fatal(args...) }
+func (e *exampleTB) Helper()                  {}
+func (e *exampleTB) Context() context.Context { return context.Background() }
+func (e *exampleTB) Cleanup(f func())         { e.cleanups = append(e.cleanups, f) }
+func (e *exampleTB) Error(args ...any)        { log.Print(args...) }
+func (e *exampleTB) Fatal(args ...any)        { log.Fatal(args...) }
 
-func (t *exampleTB) end() {
-	for _, cleanup := range slices.Backward(t.cleanups) {
+func (e *exampleTB) end() {
+	for _, cleanup := range slices.Backward(e.cleanups) {
 		cleanup()
 	}
 }

@@ -57,14 +57,14 @@ type tbStub struct {
 	ended string
 }
 
-func (s *tbStub) Helper() {}
+func (t *tbStub) Helper() {}
 
-func (s *tbStub) Skip(args ...any) { s.end("skipped", args) }
+func (t *tbStub) Skip(args ...any) { t.end("skipped", args) }
 
-func (s *tbStub) Fatal(args ...any) { s.end("failed", args) }
+func (t *tbStub) Fatal(args ...any) { t.end("failed", args) }
 
-func (s *tbStub) end(how string, args []any) {
-	s.ended = how + ": " + fmt.Sprint(args...)
+func (t *tbStub) end(how string, args []any) {
+	t.ended = how + ": " + fmt.Sprint(args...)
 	runtime.Goexit()
 }
 

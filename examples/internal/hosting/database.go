@@ -40,31 +40,31 @@ func OpenDatabase(ctx context.Context, cfg *pgxpool.Config, tables ...Migrate) (
 	return db, nil
 }
 
-func (db *Database) prepare(ctx context.Context, tables []Migrate) error {
-	if err := db.Pool.Ping(ctx); err != nil {
+func (d *Database) prepare(ctx context.Context, tables []Migrate) error {
+	if err := d.Pool.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotYet, err)
 	}
 	for _, migrate := range append([]Migrate{pgstore.Migrate}, tables...) {
-		if err := migrate(ctx, db.Pool, ""); err != nil {
+		if err := migrate(ctx, d.Pool, ""); err != nil {
 			return notYet(err)
 		}
 	}
-	return notYet(db.openStore(ctx))
+	return notYet(d.openStore(ctx))
 }
 
 // openStore opens the store, and warns of a server that can forget what it committed: it is
 // good enough only to try an example.
-func (db *Database) openStore(ctx context.Context) error {
-	err := db.openStoreWith(ctx, pgstore.Config{Logger: slog.Default()})
+func (d *Database) openStore(ctx context.Context) error {
+	err := d.openStoreWith(ctx, pgstore.Config{Logger: slog.Default()})
 	if errors.Is(err, pgstore.ErrNotDurable) {
 		slog.Warn("keys can be lost, and what they guard be repeated", "error", err)
-		err = db.openStoreWith(ctx, pgstore.Config{Logger: slog.Default(), AllowNonDurable: true})
+		err = d.openStoreWith(ctx, pgstore.Config{Logger: slog.Default(), AllowNonDurable: true})
 	}
 	return err
 }
 
-func (db *Database) openStoreWith(ctx context.Context, cfg pgstore.Config) error {
-	store, err := pgstore.New(db.Pool, cfg)
+func (d *Database) openStoreWith(ctx context.Context, cfg pgstore.Config) error {
+	store, err := pgstore.New(d.Pool, cfg)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (db *Database) openStoreWith(ctx context.Context, cfg pgstore.Config) error
 		store.Close() // the pool stays open: it is not the store's
 		return err
 	}
-	db.Store = store
+	d.Store = store
 	return nil
 }
 
@@ -93,9 +93,9 @@ func notYet(err error) error {
 }
 
 // Healthz answers 200 while the database can be reached, else 503.
-func (db *Database) Healthz() http.Handler {
+func (d *Database) Healthz() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := db.Pool.Ping(r.Context()); err != nil {
+		if err := d.Pool.Ping(r.Context()); err != nil {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "no database", http.StatusServiceUnavailable)
 			return
@@ -105,9 +105,9 @@ func (db *Database) Healthz() http.Handler {
 }
 
 // Close waits for the store's writes and closes the pool.
-func (db *Database) Close() {
-	if db.Store != nil {
-		db.Store.Close()
+func (d *Database) Close() {
+	if d.Store != nil {
+		d.Store.Close()
 	}
-	db.Pool.Close()
+	d.Pool.Close()
 }

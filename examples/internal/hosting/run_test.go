@@ -32,36 +32,36 @@ func newFakeService() *fakeService {
 	return &fakeService{began: make(chan struct{}, 1), let: make(chan struct{}), drained: make(chan struct{})}
 }
 
-func (s *fakeService) note(event string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.events = append(s.events, event)
+func (f *fakeService) note(event string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, event)
 }
 
-func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.began <- struct{}{}
+func (f *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.began <- struct{}{}
 	if r.URL.Path == "/body" {
 		_, err := io.ReadAll(r.Body)
 		if err != nil {
-			s.note("body cut")
+			f.note("body cut")
 		}
 		return
 	}
 	select {
-	case <-s.let:
-	case <-s.drained:
+	case <-f.let:
+	case <-f.drained:
 	}
-	s.note("run")
+	f.note("run")
 	_, _ = fmt.Fprint(w, "done")
 }
 
-func (s *fakeService) Drain(context.Context) error {
-	s.note("drain")
-	close(s.drained)
-	return s.drainErr
+func (f *fakeService) Drain(context.Context) error {
+	f.note("drain")
+	close(f.drained)
+	return f.drainErr
 }
 
-func (s *fakeService) Close() { s.note("close") }
+func (f *fakeService) Close() { f.note("close") }
 
 // serveFake runs s until end is called, which returns Run's error.
 func serveFake(t *testing.T, s *fakeService, times stopTimes) (address string, end func() error) {

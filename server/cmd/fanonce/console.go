@@ -68,16 +68,16 @@ type consoleFlags struct {
 }
 
 // check refuses flags that do not go together, and addresses that other machines reach.
-func (f *consoleFlags) check() error {
-	host, _, err := net.SplitHostPort(f.listen)
+func (c *consoleFlags) check() error {
+	host, _, err := net.SplitHostPort(c.listen)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--listen %q is not HOST:PORT", f.listen)
+		return fmt.Errorf("--listen %q is not HOST:PORT", c.listen)
 	case !isLoopback(host):
 		return fmt.Errorf("--listen %q can be reached from other machines: listen on localhost with a proxy of yours in front, "+
-			"or mount package server/console in a service that signs people in", f.listen)
+			"or mount package server/console in a service that signs people in", c.listen)
 	}
-	return checkActor(f.actor)
+	return checkActor(c.actor)
 }
 
 // isLoopback reports whether only this machine reaches the host. A name other than localhost can lead anywhere.
@@ -119,11 +119,11 @@ func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) er
 }
 
 // authenticate tells the console who comes in: the gate before it lets nobody else pass.
-func (f *consoleFlags) authenticate(*http.Request) (console.User, error) {
-	if f.readOnly {
-		return console.User{Name: f.actor, Role: console.Observer}, nil
+func (c *consoleFlags) authenticate(*http.Request) (console.User, error) {
+	if c.readOnly {
+		return console.User{Name: c.actor, Role: console.Observer}, nil
 	}
-	return console.User{Name: f.actor, Role: console.Operator}, nil
+	return console.User{Name: c.actor, Role: console.Operator}, nil
 }
 
 // invite says where the page is.

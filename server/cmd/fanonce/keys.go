@@ -25,8 +25,8 @@ makes one. Neither a key's text nor a body nor an answer is shown.`,
 	return keys
 }
 
-// ready connects, and returns an error where the tables of a component are not usable.
-func (a *app) ready(ctx context.Context, name string) (*pgxpool.Pool, error) {
+// openComponent connects, and returns an error where the tables of a component are not usable.
+func (a *app) openComponent(ctx context.Context, name string) (*pgxpool.Pool, error) {
 	pool, err := a.pool(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (a *app) ready(ctx context.Context, name string) (*pgxpool.Pool, error) {
 
 // guard opens the store of the one database.
 func (a *app) guard(ctx context.Context) (*server.Guard, *pgstore.Store, error) {
-	pool, err := a.ready(ctx, "keys")
+	pool, err := a.openComponent(ctx, "keys")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,17 +97,17 @@ type keyFilter struct{ state, route string }
 
 var stuckStates = []string{"unknown", "quarantined", "dead-letter"}
 
-func (f *keyFilter) flags(cmd *cobra.Command, a *app) {
-	cmd.Flags().StringVar(&f.state, "state", "", "unknown, quarantined or dead-letter; default: unknown and quarantined")
-	cmd.Flags().StringVar(&f.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
+func (k *keyFilter) flags(cmd *cobra.Command, a *app) {
+	cmd.Flags().StringVar(&k.state, "state", "", "unknown, quarantined or dead-letter; default: unknown and quarantined")
+	cmd.Flags().StringVar(&k.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
 	_ = cmd.RegisterFlagCompletionFunc("route", a.completes(suggestRoutes, 0))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stuckStates, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // request lists by the notes of keys that need a person: it reads no other keys.
-func (f *keyFilter) request(limit int, after store.Cursor) (store.ListRequest, error) {
-	req := store.ListRequest{Route: f.route, Limit: limit, After: after}
-	switch f.state {
+func (k *keyFilter) request(limit int, after store.Cursor) (store.ListRequest, error) {
+	req := store.ListRequest{Route: k.route, Limit: limit, After: after}
+	switch k.state {
 	case "":
 		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
 	case "unknown":
@@ -117,7 +117,7 @@ func (f *keyFilter) request(limit int, after store.Cursor) (store.ListRequest, e
 	case "dead-letter":
 		req.DeadLetters = true
 	default:
-		return req, fmt.Errorf("--state %q is none of %s", f.state, strings.Join(stuckStates, ", "))
+		return req, fmt.Errorf("--state %q is none of %s", k.state, strings.Join(stuckStates, ", "))
 	}
 	return req, nil
 }

@@ -18,7 +18,7 @@ import (
 
 // keyReader opens the keys for looking. The rights of an observer are enough.
 func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
-	pool, err := a.ready(ctx, "keys")
+	pool, err := a.openComponent(ctx, "keys")
 	if err != nil {
 		return nil, err
 	}
@@ -71,41 +71,41 @@ type keyList struct {
 }
 
 // browses reports whether the list is of a time, not of the keys that need a person.
-func (l *keyList) browses() bool {
-	return l.since != 0 || l.state != "" && l.state != "dead-letter" && !slices.Contains(stuckStates, l.state)
+func (k *keyList) browses() bool {
+	return k.since != 0 || k.state != "" && k.state != "dead-letter" && !slices.Contains(stuckStates, k.state)
 }
 
 // check refuses flags that do not go together.
-func (l *keyList) check() error {
+func (k *keyList) check() error {
 	switch {
-	case l.state != "" && !slices.Contains(keyStateNames(), l.state):
-		return fmt.Errorf("--state %q is none of %s", l.state, strings.Join(keyStateNames(), ", "))
-	case l.since < 0 || l.since > mostSince:
-		return fmt.Errorf("--since %v is not between 0 and ten years", l.since)
-	case l.since != 0 && l.state == "dead-letter":
+	case k.state != "" && !slices.Contains(keyStateNames(), k.state):
+		return fmt.Errorf("--state %q is none of %s", k.state, strings.Join(keyStateNames(), ", "))
+	case k.since < 0 || k.since > mostSince:
+		return fmt.Errorf("--since %v is not between 0 and ten years", k.since)
+	case k.since != 0 && k.state == "dead-letter":
 		return errors.New("--since is not for dead letters: they are listed whatever their age")
 	}
-	return l.page.check()
+	return k.page.check()
 }
 
 // read returns the keys of a page.
-func (l *keyList) read(ctx context.Context, r store.Reader, after store.Cursor) ([]store.Record, error) {
-	if !l.browses() {
-		req, err := l.request(l.limit, after)
+func (k *keyList) read(ctx context.Context, r store.Reader, after store.Cursor) ([]store.Record, error) {
+	if !k.browses() {
+		req, err := k.request(k.limit, after)
 		if err != nil {
 			return nil, err
 		}
 		return r.List(ctx, req)
 	}
-	if l.since == 0 {
-		l.since = defaultSince
+	if k.since == 0 {
+		k.since = defaultSince
 	}
 	now := time.Now()
-	req := store.BrowseRequest{From: now.Add(-l.since), To: now.Add(time.Hour), Route: l.route, Before: after, Limit: l.limit}
-	switch state, ok := keyStates[l.state]; {
+	req := store.BrowseRequest{From: now.Add(-k.since), To: now.Add(time.Hour), Route: k.route, Before: after, Limit: k.limit}
+	switch state, ok := keyStates[k.state]; {
 	case ok:
 		req.States = []store.State{state}
-	case l.state == "":
+	case k.state == "":
 		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
 	}
 	return r.Browse(ctx, req)

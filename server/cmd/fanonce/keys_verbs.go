@@ -27,24 +27,24 @@ type keyVerb struct {
 }
 
 // check refuses a verb that cannot be carried out, before anything is sent.
-func (v *keyVerb) check(args []string) ([]store.ID, error) {
+func (k *keyVerb) check(args []string) ([]store.ID, error) {
 	ids, err := parseIDs(args)
 	if err == nil {
-		err = v.verb.check(args)
+		err = k.verb.check(args)
 	}
-	if err == nil && v.fence != 0 && len(ids) != 1 {
+	if err == nil && k.fence != 0 && len(ids) != 1 {
 		err = errors.New("--fence is of one key: name one ID")
 	}
 	if err == nil {
-		_, err = v.request(1, store.Cursor{})
+		_, err = k.request(1, store.Cursor{})
 	}
 	return ids, err
 }
 
 // decidedOn is the fence of the record that the decision was made for.
-func (v *keyVerb) decidedOn(r store.Record) int64 {
-	if v.fence != 0 {
-		return v.fence
+func (k *keyVerb) decidedOn(r store.Record) int64 {
+	if k.fence != 0 {
+		return k.fence
 	}
 	return r.Fence
 }
@@ -56,8 +56,8 @@ type keyAction struct {
 	do                func(ctx context.Context, g *server.Guard, id store.ID, fence int64, by store.Audit) error
 }
 
-func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) error {
-	ids, err := v.check(args)
+func (k *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) error {
+	ids, err := k.check(args)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 		return err
 	}
 	defer s.Close()
-	by := store.Audit{Actor: v.actor, Reason: v.reason}
+	by := store.Audit{Actor: k.actor, Reason: k.reason}
 	return action[store.Record]{
 		name: x.name, consequence: x.consequence, noun: "key",
 		id:   func(r store.Record) string { return r.ID.String() },
@@ -76,22 +76,22 @@ func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 			if after != nil {
 				at = store.Cursor{CreatedAt: after.CreatedAt, ID: after.ID}
 			}
-			req, err := v.request(limit, at)
+			req, err := k.request(limit, at)
 			if err != nil {
 				return nil, err
 			}
 			return s.List(ctx, req)
 		},
 		refuses: func(r store.Record) string {
-			if v.decidedOn(r) == r.Fence && x.allowed(r) {
+			if k.decidedOn(r) == r.Fence && x.allowed(r) {
 				return ""
 			}
 			return (&server.MovedOnError{ID: r.ID, State: r.State, Fence: r.Fence}).Error()
 		},
 		do: func(ctx context.Context, r store.Record) error {
-			return toRefusal(x.do(ctx, guard, r.ID, v.decidedOn(r), by))
+			return toRefusal(x.do(ctx, guard, r.ID, k.decidedOn(r), by))
 		},
-	}.apply(cmd.Context(), a, &v.verb, ids)
+	}.apply(cmd.Context(), a, &k.verb, ids)
 }
 
 // isDead reports whether the owner's lease of a key in progress is over.

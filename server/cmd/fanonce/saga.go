@@ -32,7 +32,7 @@ definition in a program of the service.`,
 }
 
 func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal, error) {
-	pool, err := a.ready(ctx, "sagas")
+	pool, err := a.openComponent(ctx, "sagas")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 // sagaReader opens the sagas for looking.
 func (a *app) sagaReader(ctx context.Context) (*pgjournal.Reader, error) {
-	pool, err := a.ready(ctx, "sagas")
+	pool, err := a.openComponent(ctx, "sagas")
 	if err != nil {
 		return nil, err
 	}
@@ -50,35 +50,35 @@ type sagaList struct {
 	since, until time.Duration
 }
 
-func (l *sagaList) flags(cmd *cobra.Command) {
+func (s *sagaList) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&l.statuses, "status", []string{"stuck"}, strings.Join(sagaStatusNames(), ", ")+": one or more")
-	f.StringVar(&l.name, "name", "", "of this definition")
-	f.StringVar(&l.step, "step", "", "stuck on this step, as saga show has it")
-	f.DurationVar(&l.since, "since", 0, "created at most so long ago; default with finished sagas: 1h")
-	f.DurationVar(&l.until, "until", 0, "created at least so long ago")
+	f.StringSliceVar(&s.statuses, "status", []string{"stuck"}, strings.Join(sagaStatusNames(), ", ")+": one or more")
+	f.StringVar(&s.name, "name", "", "of this definition")
+	f.StringVar(&s.step, "step", "", "stuck on this step, as saga show has it")
+	f.DurationVar(&s.since, "since", 0, "created at most so long ago; default with finished sagas: 1h")
+	f.DurationVar(&s.until, "until", 0, "created at least so long ago")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(sagaStatusNames(), cobra.ShellCompDirectiveNoFileComp))
-	l.page.flags(cmd)
+	s.page.flags(cmd)
 }
 
 // request refuses flags that no list can have.
-func (l *sagaList) request(now time.Time) (journal.BrowseRequest, error) {
-	at, id, err := parseCursor(l.after)
-	if err := errors.Join(err, l.page.check(), l.checkWindow()); err != nil {
+func (s *sagaList) request(now time.Time) (journal.BrowseRequest, error) {
+	at, id, err := parseCursor(s.after)
+	if err := errors.Join(err, s.page.check(), s.checkWindow()); err != nil {
 		return journal.BrowseRequest{}, err
 	}
-	req := journal.BrowseRequest{Name: l.name, StuckOn: l.step, Before: journal.Cursor{CreatedAt: at, ID: journal.ID(id)}, Limit: l.limit}
-	if l.since != 0 {
-		req.From = now.Add(-l.since)
+	req := journal.BrowseRequest{Name: s.name, StuckOn: s.step, Before: journal.Cursor{CreatedAt: at, ID: journal.ID(id)}, Limit: s.limit}
+	if s.since != 0 {
+		req.From = now.Add(-s.since)
 	}
-	if l.until != 0 {
-		req.To = now.Add(-l.until)
+	if s.until != 0 {
+		req.To = now.Add(-s.until)
 	}
-	if len(l.statuses) == 0 {
+	if len(s.statuses) == 0 {
 		return req, errors.New("--status is empty")
 	}
-	for _, name := range l.statuses {
-		i := slices.IndexFunc(sagaStatuses, func(s journal.Status) bool { return s.String() == name })
+	for _, name := range s.statuses {
+		i := slices.IndexFunc(sagaStatuses, func(known journal.Status) bool { return known.String() == name })
 		switch {
 		case name == stateAny:
 			req.Statuses = append(req.Statuses, sagaStatuses...)
@@ -88,20 +88,20 @@ func (l *sagaList) request(now time.Time) (journal.BrowseRequest, error) {
 			req.Statuses = append(req.Statuses, sagaStatuses[i])
 		}
 	}
-	if l.step != "" && !slices.Contains(req.Statuses, journal.Stuck) {
+	if s.step != "" && !slices.Contains(req.Statuses, journal.Stuck) {
 		return req, errors.New("--step needs --status stuck: other sagas are stuck on no step")
 	}
 	return req, nil
 }
 
-func (l *sagaList) checkWindow() error {
+func (s *sagaList) checkWindow() error {
 	switch {
-	case l.since < 0 || l.since > mostSince:
-		return fmt.Errorf("--since %v is not between 0 and ten years", l.since)
-	case l.until < 0 || l.until > mostSince:
-		return fmt.Errorf("--until %v is not between 0 and ten years", l.until)
-	case l.since != 0 && l.since <= l.until:
-		return fmt.Errorf("--since %v must be longer than --until %v: the list is of the time between them", l.since, l.until)
+	case s.since < 0 || s.since > mostSince:
+		return fmt.Errorf("--since %v is not between 0 and ten years", s.since)
+	case s.until < 0 || s.until > mostSince:
+		return fmt.Errorf("--until %v is not between 0 and ten years", s.until)
+	case s.since != 0 && s.since <= s.until:
+		return fmt.Errorf("--since %v must be longer than --until %v: the list is of the time between them", s.since, s.until)
 	}
 	return nil
 }

@@ -65,15 +65,15 @@ type sagaFilter struct {
 	step     string // of a verb about one step
 }
 
-func (f *sagaFilter) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.statuses, "status", []string{"stuck"}, "stuck, running, compensating: one or more")
-	cmd.Flags().StringVar(&f.name, "name", "", "of this definition")
+func (s *sagaFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&s.statuses, "status", []string{"stuck"}, "stuck, running, compensating: one or more")
+	cmd.Flags().StringVar(&s.name, "name", "", "of this definition")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"stuck", "running", "compensating"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f *sagaFilter) request(limit int, after journal.Cursor) (journal.ListRequest, error) {
-	req := journal.ListRequest{Name: f.name, Limit: limit, After: after}
-	for _, name := range f.statuses {
+func (s *sagaFilter) request(limit int, after journal.Cursor) (journal.ListRequest, error) {
+	req := journal.ListRequest{Name: s.name, Limit: limit, After: after}
+	for _, name := range s.statuses {
 		status, ok := unfinished[name]
 		if !ok {
 			return req, fmt.Errorf("--status %q is none of stuck, running, compensating: finished sagas cannot be moved", name)

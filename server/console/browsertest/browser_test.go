@@ -137,28 +137,28 @@ func openAt(t *testing.T, base string, l look) *tab {
 const watch = `window.violations = [];
 document.addEventListener("securitypolicyviolation", e => window.violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));`
 
-func (b *tab) setLook(l look) {
-	b.Helper()
-	b.scheme("light")
+func (t *tab) setLook(l look) {
+	t.Helper()
+	t.scheme("light")
 	if l.width == 0 {
 		l.width = 1280
 	}
-	b.do(chromedp.EmulateViewport(l.width, 800))
-	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.script})
-	require.NoError(b, err)
+	t.do(chromedp.EmulateViewport(l.width, 800))
+	_, err := chromedp.Call(t.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.script})
+	require.NoError(t, err)
 }
 
 // scheme makes the browser prefer "light" or "dark" pages.
-func (b *tab) scheme(scheme string) {
-	b.Helper()
-	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+func (t *tab) scheme(scheme string) {
+	t.Helper()
+	_, err := chromedp.Call(t.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 	})
-	require.NoError(b, err)
+	require.NoError(t, err)
 }
 
 // hear gets the events of the page. It must not call the browser.
-func (b *tab) hear(event any) {
+func (t *tab) hear(event any) {
 	var text string
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
@@ -171,45 +171,45 @@ func (b *tab) hear(event any) {
 		text = "dialog: " + e.Message
 	}
 	if text != "" {
-		b.mu.Lock()
-		b.complain = append(b.complain, text)
-		b.mu.Unlock()
+		t.mu.Lock()
+		t.complain = append(t.complain, text)
+		t.mu.Unlock()
 	}
 }
 
 // quiet fails if the browser reported anything that a page must not do.
-func (b *tab) quiet() {
-	b.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Empty(b, b.complain)
+func (t *tab) quiet() {
+	t.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	require.Empty(t, t.complain)
 }
 
-func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
 	defer cancel()
-	require.NoError(b, chromedp.Do(ctx, steps...))
+	require.NoError(t, chromedp.Do(ctx, steps...))
 }
 
 // load runs steps that end in a new page, and returns the status of its answer.
-func (b *tab) load(steps ...chromedp.Action[chromedp.Void]) int {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+func (t *tab) load(steps ...chromedp.Action[chromedp.Void]) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
 	defer cancel()
 	answer, err := chromedp.RunResponse(ctx, steps...)
-	require.NoError(b, err)
-	require.NotNil(b, answer)
+	require.NoError(t, err)
+	require.NotNil(t, answer)
 	return int(answer.Status)
 }
 
 // visit opens an address of the site.
-func (b *tab) visit(address string) int {
-	b.Helper()
+func (t *tab) visit(address string) int {
+	t.Helper()
 	if !strings.HasPrefix(address, "http") {
-		address = b.base + address
+		address = t.base + address
 	}
-	return b.load(chromedp.Navigate(address))
+	return t.load(chromedp.Navigate(address))
 }
 
 // pressing clicks the first element of an XPath that a mouse can reach. The search and the click are one step in the
@@ -245,16 +245,16 @@ func press(xpath string) chromedp.Action[chromedp.Void] {
 }
 
 // click clicks an element, and waits for the page that follows.
-func (b *tab) click(xpath string) {
-	b.Helper()
-	b.clicks++
-	require.Equal(b, http.StatusOK, b.load(press(xpath)), "after a click on %s", xpath)
+func (t *tab) click(xpath string) {
+	t.Helper()
+	t.clicks++
+	require.Equal(t, http.StatusOK, t.load(press(xpath)), "after a click on %s", xpath)
 }
 
 // write types text into a field.
-func (b *tab) write(xpath, text string) {
-	b.Helper()
-	b.do(chromedp.SendKeys(xpath, text, chromedp.NodeVisible))
+func (t *tab) write(xpath, text string) {
+	t.Helper()
+	t.do(chromedp.SendKeys(xpath, text, chromedp.NodeVisible))
 }
 
 // eval returns the value of an expression in the page.
@@ -268,9 +268,9 @@ func eval[V any](b *tab, expression string) V {
 }
 
 // main is the text of the main part of the page.
-func (b *tab) main() string {
-	b.Helper()
-	return eval[string](b, `document.getElementById("main") ? document.getElementById("main").innerText : document.body.innerText`)
+func (t *tab) main() string {
+	t.Helper()
+	return eval[string](t, `document.getElementById("main") ? document.getElementById("main").innerText : document.body.innerText`)
 }
 
 // button is the XPath of a button with that text, as it begins.

@@ -10,8 +10,8 @@ import (
 
 // crawl visits the pages that a person can reach from the overview by links, and calls f there. It visits at most
 // perPath pages with one path: those of keys in several states, for example. It returns the paths below the prefix.
-func (b *tab) crawl(perPath int, f func(address string)) []string {
-	b.Helper()
+func (t *tab) crawl(perPath int, f func(address string)) []string {
+	t.Helper()
 	next, seen, visits := []string{prefix + "/"}, map[string]bool{}, map[string]int{}
 	var paths []string
 	for len(next) > 0 {
@@ -23,12 +23,12 @@ func (b *tab) crawl(perPath int, f func(address string)) []string {
 		}
 		seen[address] = true
 		visits[path]++
-		require.Equal(b, http.StatusOK, b.visit(address), address)
+		require.Equal(t, http.StatusOK, t.visit(address), address)
 		if path = strings.TrimPrefix(path, prefix); !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 		f(address)
-		next = append(next, eval[[]string](b, `Array.from(document.querySelectorAll("a[href]"), a => new URL(a.getAttribute("href"), location.href).href)
+		next = append(next, eval[[]string](t, `Array.from(document.querySelectorAll("a[href]"), a => new URL(a.getAttribute("href"), location.href).href)
 			.filter(h => h.startsWith(location.origin + "`+prefix+`")).map(h => h.slice(location.origin.length).split("#")[0])`)...)
 	}
 	return paths

@@ -207,39 +207,39 @@ func TestDemo(t *testing.T) {
 }
 
 // undoGift finds the stuck saga of the gift from the overview, and settles it. It returns the saga's ID.
-func (b *tab) undoGift(reason string) journal.ID {
-	b.Helper()
-	b.click(`//*[@data-kind="stuck"]//a`)
-	b.click(`//main//tbody//tr[contains(., "gift")]//a[contains(@href, "/saga?")]`)
-	require.Contains(b, b.main(), "undo of depot.pack Rejected: parcel-left", "the page says why")
-	id := b.shown()
-	b.click(button("Force undone"))
-	require.Contains(b, b.main(), "1 saga", "the confirmation names the count")
-	b.confirmed(reason)
-	require.Eventually(b, func() bool { return strings.Contains(b.main(), "compensated") }, patience, 50*time.Millisecond, "the page shows the end by itself")
+func (t *tab) undoGift(reason string) journal.ID {
+	t.Helper()
+	t.click(`//*[@data-kind="stuck"]//a`)
+	t.click(`//main//tbody//tr[contains(., "gift")]//a[contains(@href, "/saga?")]`)
+	require.Contains(t, t.main(), "undo of depot.pack Rejected: parcel-left", "the page says why")
+	id := t.shown()
+	t.click(button("Force undone"))
+	require.Contains(t, t.main(), "1 saga", "the confirmation names the count")
+	t.confirmed(reason)
+	require.Eventually(t, func() bool { return strings.Contains(t.main(), "compensated") }, patience, 50*time.Millisecond, "the page shows the end by itself")
 	return journal.ID(id)
 }
 
 // shown is the ID of the key or saga that the page shows.
-func (b *tab) shown() store.ID {
-	b.Helper()
-	id, err := store.ParseID(eval[string](b, `new URL(location).searchParams.get("id")`))
-	require.NoError(b, err)
+func (t *tab) shown() store.ID {
+	t.Helper()
+	id, err := store.ParseID(eval[string](t, `new URL(location).searchParams.get("id")`))
+	require.NoError(t, err)
 	return id
 }
 
 // settleLabel finds the unknown key of the label from any page, and settles it. It returns the key's ID.
-func (b *tab) settleLabel(reason string) store.ID {
-	b.Helper()
-	b.click(`//nav//a[@data-go="o"]`)
-	b.click(`//*[@data-kind="unknown"]//a[contains(., "depot")]`)
-	b.click(`//main//tbody//tr[contains(., "/labels")]//a[contains(@href, "/key?")]`)
-	id := b.shown()
-	b.click(button("It happened"))
-	require.Contains(b, b.main(), "1 key", "the confirmation names the count")
-	b.do(chromedp.SetValue(`//*[@id="status"]`, "201"))
-	b.confirmed(reason)
-	require.Contains(b, b.main(), "completed")
+func (t *tab) settleLabel(reason string) store.ID {
+	t.Helper()
+	t.click(`//nav//a[@data-go="o"]`)
+	t.click(`//*[@data-kind="unknown"]//a[contains(., "depot")]`)
+	t.click(`//main//tbody//tr[contains(., "/labels")]//a[contains(@href, "/key?")]`)
+	id := t.shown()
+	t.click(button("It happened"))
+	require.Contains(t, t.main(), "1 key", "the confirmation names the count")
+	t.do(chromedp.SetValue(`//*[@id="status"]`, "201"))
+	t.confirmed(reason)
+	require.Contains(t, t.main(), "completed")
 	return id
 }
 
@@ -272,9 +272,9 @@ func requireGift(ctx context.Context, t *testing.T, pool *pgxpool.Pool, id journ
 }
 
 // requireAudited checks that the audit page of a source has one line with that verb and reason of the demo's user.
-func (b *tab) requireAudited(source, verb, reason string) {
-	b.Helper()
-	b.visit("/audit?" + url.Values{"in": {source}, "actor": {"you"}}.Encode())
+func (t *tab) requireAudited(source, verb, reason string) {
+	t.Helper()
+	t.visit("/audit?" + url.Values{"in": {source}, "actor": {"you"}}.Encode())
 	line := `//main//tbody/tr[contains(., "` + verb + `")][contains(., "you")][contains(., "` + reason + `")]`
-	require.Equal(b, 1, eval[int](b, "document.evaluate(`count("+line+")`, document).numberValue"), b.main())
+	require.Equal(t, 1, eval[int](t, "document.evaluate(`count("+line+")`, document).numberValue"), t.main())
 }

@@ -253,41 +253,41 @@ func TestPlantedScripts_ofEachField(t *testing.T) {
 }
 
 // seeVerbs calls see on the confirmations and results of verbs, with planted text in each field of their forms.
-func (b *tab) seeVerbs(see func(at string)) {
-	b.Helper()
+func (t *tab) seeVerbs(see func(at string)) {
+	t.Helper()
 	fill := func(fields ...string) {
-		b.Helper()
+		t.Helper()
 		for _, name := range fields {
-			b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const f = document.querySelector("form[action$='/do']"); f.noValidate = true;
+			t.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const f = document.querySelector("form[action$='/do']"); f.noValidate = true;
 				let i = f.elements[%[1]q]; if (!i) { i = document.createElement("input"); i.name = %[1]q; f.append(i) } i.removeAttribute("maxlength"); i.value = %[2]q }`, name, evil("typed."+name))))
 		}
 	}
 	key, stuck := prefix+"/key?id="+number(1).String(), prefix+"/saga?id="+evilSaga(1).ID.String()
-	b.visit(key)
-	b.click(button("It happened"))
+	t.visit(key)
+	t.click(button("It happened"))
 	see("the confirmation for a key")
 	fill("reason", "status", "body")
-	require.Equal(b, http.StatusBadRequest, b.load(press(send)))
+	require.Equal(t, http.StatusBadRequest, t.load(press(send)))
 	see("the confirmation for a key again")
 
-	b.visit(key)
-	b.click(button("Abandon"))
+	t.visit(key)
+	t.click(button("Abandon"))
 	fill("reason", "refusal")
-	b.load(press(send))
+	t.load(press(send))
 	see("the refusal for a key")
 
-	b.visit(stuck)
-	b.click(button("Force undone"))
+	t.visit(stuck)
+	t.click(button("Force undone"))
 	fill("step")
-	b.load(press(send))
+	t.load(press(send))
 	see("the confirmation for a saga")
 	fill("reason", "step")
-	b.load(press(send))
+	t.load(press(send))
 	see("the refusal for a saga")
 
-	b.visit(stuck)
-	b.click(button("Retry …"))
+	t.visit(stuck)
+	t.click(button("Retry …"))
 	fill("reason", "output")
-	b.load(press(send))
+	t.load(press(send))
 	see("the failure of a verb")
 }

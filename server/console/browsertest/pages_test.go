@@ -68,30 +68,30 @@ type finding struct {
 
 // accessible fails if axe-core finds a serious or critical violation on the page: in light, and in dark on a narrow
 // screen. So each color scheme and each width is seen, at half the cost of all pairs.
-func (b *tab) accessible(axe, address string) {
-	b.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](axe))
+func (t *tab) accessible(axe, address string) {
+	t.Helper()
+	t.do(chromedp.Evaluate[chromedp.Void](axe))
 	for _, seen := range []struct {
 		scheme string
 		width  int64
 	}{{"light", 1280}, {"dark", 375}} {
-		b.scheme(seen.scheme)
-		b.do(chromedp.EmulateViewport(seen.width, 800))
-		for _, f := range b.findings() {
+		t.scheme(seen.scheme)
+		t.do(chromedp.EmulateViewport(seen.width, 800))
+		for _, f := range t.findings() {
 			if f.Impact == "serious" || f.Impact == "critical" {
-				require.Fail(b, "axe-core: "+f.ID, "%s, %s, width %d: %s\n%+v", address, seen.scheme, seen.width, f.Help, f.Nodes)
+				require.Fail(t, "axe-core: "+f.ID, "%s, %s, width %d: %s\n%+v", address, seen.scheme, seen.width, f.Help, f.Nodes)
 			}
 		}
-		require.Empty(b, eval[string](b, widest), "%s is wider than %d", address, seen.width)
+		require.Empty(t, eval[string](t, widest), "%s is wider than %d", address, seen.width)
 	}
-	b.do(chromedp.EmulateViewport(1280, 800))
+	t.do(chromedp.EmulateViewport(1280, 800))
 }
 
-func (b *tab) findings() (found []finding) {
-	b.Helper()
-	text := eval[string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({
+func (t *tab) findings() (found []finding) {
+	t.Helper()
+	text := eval[string](t, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v => ({
 		ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html, FailureSummary: n.failureSummary}))}))))`)
-	require.NoError(b, json.Unmarshal([]byte(text), &found))
+	require.NoError(t, json.Unmarshal([]byte(text), &found))
 	return found
 }
 

@@ -57,11 +57,11 @@ func TestPictures(t *testing.T) {
 }
 
 // picture returns the whole page as a PNG.
-func (b *tab) picture() []byte {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+func (t *tab) picture() []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	require.NoError(b, err)
+	require.NoError(t, err)
 	return text
 }

@@ -17,11 +17,11 @@ import (
 const send = `//main//form[contains(@action, "/do")]//button[contains(@class, "main")]`
 
 // confirmed gives the reason on a confirmation, and sends it.
-func (b *tab) confirmed(reason string) {
-	b.Helper()
-	b.write(`//*[@id="reason"]`, reason)
-	b.clicks++
-	require.Equal(b, http.StatusOK, b.load(press(send)))
+func (t *tab) confirmed(reason string) {
+	t.Helper()
+	t.write(`//*[@id="reason"]`, reason)
+	t.clicks++
+	require.Equal(t, http.StatusOK, t.load(press(send)))
 }
 
 // Each verb that the page of a key offers does what it says, and is audited. It works without JavaScript.

@@ -66,10 +66,10 @@ func scripted() func(r *http.Request) (console.User, error) {
 	}
 }
 
-func (b *tab) notHacked(address string) {
-	b.Helper()
-	require.Equal(b, 0, eval[int](b, "window.hacked || 0"), address)
-	require.Empty(b, eval[[]string](b, "window.violations"), "%s: only the policy stopped a script", address)
-	require.Equal(b, 0, eval[int](b, `document.querySelectorAll("img, [onerror], [onload], svg[onload]").length`), address)
-	b.quiet()
+func (t *tab) notHacked(address string) {
+	t.Helper()
+	require.Equal(t, 0, eval[int](t, "window.hacked || 0"), address)
+	require.Empty(t, eval[[]string](t, "window.violations"), "%s: only the policy stopped a script", address)
+	require.Equal(t, 0, eval[int](t, `document.querySelectorAll("img, [onerror], [onload], svg[onload]").length`), address)
+	t.quiet()
 }
