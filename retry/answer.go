@@ -177,19 +177,18 @@ func readBody(body io.Reader, announced, maxBytes int64) (b []byte, whole bool, 
 //
 // Both are for people and for callers who branch: no verdict depends on them.
 func readForeign(contentType string, body []byte) (code, detail string) {
-	if p, ok := wire.ReadProblem(contentType, body); ok {
-		return string(p.Code), p.Detail
-	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
-	switch {
-	case err == nil && mediaType == "text/plain":
-		return "", strings.TrimSpace(string(body))
-	case len(body) > wire.MaxProblemBytes:
-		return "", ""
+	if err != nil {
+		mediaType = ""
 	}
 	var members refusal
-	if json.Unmarshal(body, &members) != nil || members == nil {
+	switch {
+	case mediaType == "text/plain":
+		return "", strings.TrimSpace(string(body))
+	case len(body) > wire.MaxProblemBytes || json.Unmarshal(body, &members) != nil || members == nil:
 		return "", ""
+	case mediaType == wire.ProblemContentType:
+		return members.text("code"), members.text("detail")
 	}
 	return members.read()
 }

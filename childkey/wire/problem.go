@@ -51,39 +51,14 @@ func NewProblem(code Code, detail string) Problem {
 // package's, or if the type does not belong to the code. Then the service itself answered,
 // or a proxy.
 func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
-	if !mayBeProblem(contentType, body) || json.Unmarshal(body, &p) != nil {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil || mediaType != ProblemContentType || len(body) > MaxProblemBytes || json.Unmarshal(body, &p) != nil {
 		return Problem{}, false
 	}
 	if _, known := p.Code.Situation(); !known || p.Type != TypePrefix+string(p.Code) {
 		return Problem{}, false
 	}
 	return p, true
-}
-
-// ReadProblem returns the problem that an answer with this Content-Type and body is,
-// whoever wrote it: [ParseProblem] without the question whose it is. It reads the members
-// that RFC 9457 names, and code. It leaves out a member of another type. ok is false for
-// another media type, a body that is not a JSON object, and a body longer than
-// [MaxProblemBytes].
-func ReadProblem(contentType string, body []byte) (p Problem, ok bool) {
-	if p, ok := ParseProblem(contentType, body); ok {
-		return p, true
-	}
-	var members map[string]json.RawMessage
-	if !mayBeProblem(contentType, body) || json.Unmarshal(body, &members) != nil || members == nil {
-		return Problem{}, false
-	}
-	for name, into := range map[string]any{
-		"type": &p.Type, "title": &p.Title, "status": &p.Status, "detail": &p.Detail, "instance": &p.Instance, "code": &p.Code,
-	} {
-		_ = json.Unmarshal(members[name], into) // of another type, or not there
-	}
-	return p, true
-}
-
-func mayBeProblem(contentType string, body []byte) bool {
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && mediaType == ProblemContentType && len(body) <= MaxProblemBytes
 }
 
 // JSON returns p as it goes into the body of an answer.
