@@ -146,12 +146,6 @@ func (a *answer) forbidsRetry() bool {
 	return ok && !retry && a.Status != http.StatusUnauthorized
 }
 
-// allowsRetry reports whether the callee says that a retry can help.
-func (a *answer) allowsRetry() bool {
-	retry, ok := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry))
-	return ok && retry
-}
-
 // classify finds the answer's row: by its code, else by the callee's own rules,
 // else by its status.
 func (e *exchange) classify(a *answer) Verdict {
@@ -164,10 +158,11 @@ func (e *exchange) classify(a *answer) Verdict {
 			// spelled it: then it has taken effect.
 			v.Proven = false
 		}
-		switch {
-		case a.code == wire.OutcomeUnknown && a.allowsRetry():
+		switch advised, _ := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry)); {
+		case !advised:
+		case a.code == wire.OutcomeUnknown:
 			v.Action, v.Evidence = Wait, "the callee is finding out"
-		case a.code == wire.TransactionFailed && a.allowsRetry():
+		case a.code == wire.TransactionFailed:
 			v.Action, v.Evidence = Retry, "the callee failed to record its work, and runs it again"
 		}
 		return v

@@ -288,10 +288,13 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("retry: ")
-	if name := callName(e.Service, e.Operation); name != "" {
+	if name := strings.Trim(e.Service+"."+e.Operation, "."); name != "" {
 		b.WriteString(name + ": ")
 	}
-	fmt.Fprintf(&b, "%s after %s", e.Outcome, plural(e.Attempts, "attempt"))
+	fmt.Fprintf(&b, "%s after %d attempt", e.Outcome, e.Attempts)
+	if e.Attempts != 1 {
+		b.WriteByte('s')
+	}
 	if e.Evidence != "" {
 		b.WriteString(" (" + e.Evidence + ")")
 	}
@@ -302,20 +305,6 @@ func (e *Error) Error() string {
 		b.WriteString(", key digest " + e.Key.Digest())
 	}
 	return b.String()
-}
-
-func callName(service, operation string) string {
-	if service == "" || operation == "" {
-		return service + operation
-	}
-	return service + "." + operation
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // An answerError is a complete answer as the cause of an [Error].
