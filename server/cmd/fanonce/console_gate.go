@@ -32,10 +32,9 @@ type gate struct {
 }
 
 const (
-	loginPath   = "/login"
-	logoutPath  = "/logout"
-	sessionFor  = 12 * time.Hour
-	mostSession = 1000
+	loginPath  = "/login"
+	logoutPath = "/logout"
+	sessionFor = 12 * time.Hour
 )
 
 // newSecret returns 32 random bytes as text.
@@ -114,9 +113,6 @@ func (g *gate) isAdmitted(r *http.Request) bool {
 func (g *gate) admit(w http.ResponseWriter) {
 	id, now := newSecret(), g.now()
 	g.mu.Lock()
-	if len(g.sessions) >= mostSession {
-		g.dropOldest()
-	}
 	g.sessions[id] = now.Add(sessionFor)
 	g.mu.Unlock()
 	http.SetCookie(w, g.newCookie(id, int(sessionFor/time.Second)))
@@ -127,17 +123,6 @@ func (g *gate) newCookie(value string, maxAge int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // see above
 		Name: g.cookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
-}
-
-// dropOldest ends the session that was to end first.
-func (g *gate) dropOldest() {
-	oldest := ""
-	for id, end := range g.sessions {
-		if oldest == "" || end.Before(g.sessions[oldest]) {
-			oldest = id
-		}
-	}
-	delete(g.sessions, oldest)
 }
 
 var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>

@@ -146,15 +146,6 @@ func TestGate_host(t *testing.T) {
 	}
 }
 
-func TestGate_bounded(t *testing.T) {
-	t.Parallel()
-	g := &gate{cookie: "c", sessions: map[string]time.Time{}, now: time.Now}
-	for range mostSession + 10 {
-		g.admit(httptest.NewRecorder())
-	}
-	require.Len(t, g.sessions, mostSession)
-}
-
 func TestConsoleFlags(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -119,7 +119,6 @@ accepts one, and --list explains all. A check that could not run is a finding, t
 	flags.DurationVar(&p.thresh.long, "long", defaultLong, "how old a transaction may be")
 	flags.DurationVar(&p.thresh.skew, "skew", defaultSkew, "how far this machine's clock may be from the database's")
 	flags.DurationVar(&p.thresh.answers, "answers-kept", store.DefaultAuditRetention, "how long answers are kept in partitions")
-	_ = cmd.RegisterFlagCompletionFunc("role", p.completes(suggestRoles, 0))
 	_ = cmd.RegisterFlagCompletionFunc("ignore", cobra.FixedCompletions(diseaseIDs(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -66,38 +66,3 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, r.stdout, "base64url22")
 	require.Contains(t, fanonce(t, "__complete", "migrate", "up", "--component", "").stdout, "sagas")
 }
-
-// Tab suggests IDs, routes and names from the database. It suggests nothing, and says nothing, where there is none.
-func TestCompletion_ofDatabase(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	keys, sagas := unknownKeys(t, url, "k-1", "k-2"), stuckSagas(t, url, "s-1")
-	execute(t, url, "create schema tenant", "create table tenant.saga_version ()")
-	for _, tt := range []struct {
-		args      string // and an empty word
-		want, not string
-	}{
-		{"keys show", keys[0] + "\tunknown shop:charge ", sagas[0]},
-		{"keys show " + keys[0], "", keys[1]},
-		{"keys resolve " + keys[0], keys[1], keys[0] + "\t"},
-		{"keys forget", keys[1], ""},
-		{"keys list --route", "shop:charge", ""},
-		{"saga show", sagas[0] + "\tstuck fragile ", keys[0]},
-		{"saga retry", sagas[0], ""},
-		{"migrate status --schema", "tenant", ""},
-		{"doctor --role", "postgres", "pg_"},
-	} {
-		t.Run(tt.args, func(t *testing.T) {
-			t.Parallel()
-			args := append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")
-			r := on(t, url, args...).requireCode(t, 0)
-			require.Contains(t, r.stdout, tt.want)
-			if tt.not != "" {
-				require.NotContains(t, r.stdout, tt.not)
-			}
-			for _, nowhere := range []string{"", "postgres://ann:secret@127.0.0.1:1/orders?connect_timeout=2", "?"} {
-				require.Equal(t, ":4\n", on(t, nowhere, args...).requireCode(t, 0).stdout[:3])
-			}
-		})
-	}
-}

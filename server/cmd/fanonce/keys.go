@@ -100,7 +100,6 @@ var stuckStates = []string{"unknown", "quarantined", "dead-letter"}
 func (k *keyFilter) flags(cmd *cobra.Command, a *app) {
 	cmd.Flags().StringVar(&k.state, "state", "", "unknown, quarantined or dead-letter; default: unknown and quarantined")
 	cmd.Flags().StringVar(&k.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
-	_ = cmd.RegisterFlagCompletionFunc("route", a.completes(suggestRoutes, 0))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stuckStates, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -182,10 +181,10 @@ func auditOf(entries []store.AuditEntry) []auditRow {
 }
 
 // newAudit makes the command audit of keys or of sagas. read is given the zero ID for all.
-func newAudit(a *app, cmd *cobra.Command, suggest suggester, read func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error)) *cobra.Command {
+func newAudit(a *app, cmd *cobra.Command, read func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error)) *cobra.Command {
 	var p page
 	var actor string
-	cmd.Use, cmd.Args, cmd.ValidArgsFunction = "audit [ID]", takes(0, 1), a.completes(suggest, 1)
+	cmd.Use, cmd.Args = "audit [ID]", takes(0, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := parseIDs(args)
 		if err := errors.Join(err, p.check()); err != nil {
@@ -204,7 +203,7 @@ func newAudit(a *app, cmd *cobra.Command, suggest suggester, read func(ctx conte
 
 func newKeysAudit(a *app) *cobra.Command {
 	return newAudit(a, &cobra.Command{Short: "Show who changed keys, the youngest change first", Example: "  fanonce keys audit --limit 20"},
-		suggestKeys, func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
+		func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
 			r, err := a.keyReader(ctx)
 			if err != nil {
 				return nil, err
@@ -235,8 +234,7 @@ type keyShowOut struct {
 func newKeysShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show one key: its state, its owner's lease, its times and its audit log", Args: takes(1, 1),
-		ValidArgsFunction: a.completes(suggestKeys, 1),
-		Example:           "  fanonce keys show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
+		Example: "  fanonce keys show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err != nil {

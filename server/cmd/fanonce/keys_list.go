@@ -140,7 +140,6 @@ indexes of migrate up --component reader.`,
 	cmd.Flags().StringVar(&l.state, "state", "", strings.Join(keyStateNames(), ", ")+"; default: unknown and quarantined")
 	cmd.Flags().StringVar(&l.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
 	cmd.Flags().DurationVar(&l.since, "since", 0, "created at most so long ago; default for other states: 1h")
-	_ = cmd.RegisterFlagCompletionFunc("route", a.completes(suggestRoutes, 0))
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(keyStateNames(), cobra.ShellCompDirectiveNoFileComp))
 	l.page.flags(cmd)
 	return cmd
@@ -152,8 +151,7 @@ func newKeysChildren(a *app) *cobra.Command {
 		Use: "children ID", Short: "List the keys of this database whose parent is a key", Args: takes(1, 1),
 		Long: `List the keys of this database that were called on behalf of the key ID, the oldest first. ID may be a key of another
 service: callers that use the SDK send it along. The list needs the indexes of migrate up --component reader.`,
-		Example:           "  fanonce keys children 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
-		ValidArgsFunction: a.completes(suggestKeys, 1),
+		Example: "  fanonce keys children 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			at, id, bad := parseCursor(p.after)

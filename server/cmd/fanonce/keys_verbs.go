@@ -187,7 +187,6 @@ A key that has changed since it was read, or that is not at --fence, is refused 
 	v.verb.flags(cmd, a)
 	v.keyFilter.flags(cmd, a)
 	h.flags(cmd)
-	cmd.ValidArgsFunction = a.completes(suggestKeys, 0)
 	cmd.Flags().StringVar(&as, "as", "", "the decision: never-happened, run-again, abandoned or happened; required")
 	cmd.Flags().Int64Var(&v.fence, "fence", 0, "the fence of the record that the decision was made for; default: as it is now")
 	_ = cmd.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(decisions, cobra.ShellCompDirectiveNoFileComp))
@@ -210,7 +209,6 @@ one had its effect. It is for keys of tests, and for requests to erase what is s
 	}
 	v.verb.flags(cmd, a)
 	v.keyFilter.flags(cmd, a)
-	cmd.ValidArgsFunction = a.completes(suggestKeys, 0)
 	cmd.Flags().Int64Var(&v.fence, "fence", 0, "the fence of the record that the decision was made for; default: as it is now")
 	return cmd
 }

@@ -129,7 +129,6 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.schema, "schema", "", "Postgres schema of the tables; default: the search_path finds them")
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
-	_ = root.RegisterFlagCompletionFunc("schema", a.completes(suggestSchemas, 0))
 	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newSaga(a), newSweep(a))
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

@@ -122,8 +122,7 @@ func sagaAuditOf(entries []journal.AuditEntry) []auditRow {
 func newSagaShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show one saga: its status, its steps and its audit log", Args: takes(1, 1),
-		ValidArgsFunction: a.completes(suggestSagas, 1),
-		Example:           "  fanonce saga show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
+		Example: "  fanonce saga show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err != nil {
@@ -177,7 +176,7 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 
 func newSagaAudit(a *app) *cobra.Command {
 	return newAudit(a, &cobra.Command{Short: "Show who moved sagas, the youngest change first", Example: "  fanonce saga audit --actor ann@laptop --limit 20"},
-		suggestSagas, func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
+		func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
 			r, err := a.sagaReader(ctx)
 			if err != nil {
 				return nil, err

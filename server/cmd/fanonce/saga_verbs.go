@@ -135,7 +135,6 @@ func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
 			return a.moveSagas(cmd.Context(), x, v, f, ids)
 		},
 	}
-	cmd.ValidArgsFunction = a.completes(suggestSagas, 0)
 	v.flags(cmd, a)
 	f.flags(cmd)
 	if x.step {
