@@ -6,7 +6,6 @@ replace github.com/fanonce/fanonce => ../../..
 
 require (
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
-	github.com/google/pprof v0.0.0-20250403155104-27863c87afa6
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.7.3

@@ -65,7 +65,7 @@ func parseOptions(args []string, stderr io.Writer) (o options, err error) {
 		names = append(names, b.name)
 	}
 	o.Options, err = benchkit.ParseOptions(args, names, stderr, func(flags *flag.FlagSet) {
-		flags.StringVar(&o.profiles, "profiles", "", "a folder, which is there, for the profiles of this process, for go tool pprof (default: they are only summed up)")
+		flags.StringVar(&o.profiles, "profiles", "", "a folder, which is there, for the profiles of this process, for go tool pprof (default: nothing keeps them)")
 	})
 	if err != nil || o.profiles == "" {
 		return o, err

@@ -29,8 +29,7 @@ func (p profiler) profile(ctx context.Context, e effort, name string, open func(
 }
 
 // spent is a figure of the processor time that an operation takes while a variant has a turn of its
-// own. It has a part of the servers and other processes that this process started, and the parts of
-// this process by cost.
+// own: of the servers and other processes that this process started, and of this process, whose profile it keeps.
 func (p profiler) spent(ctx context.Context, e effort, name string, open func() (*variant, error)) (f figure, err error) {
 	v, err := warm(ctx, e, open)
 	if err != nil {
@@ -51,17 +50,11 @@ func (p profiler) spent(ctx context.Context, e effort, name string, open func() 
 			return f, err
 		}
 	}
-	parts, samples, err := partsOf(taken)
 	each := func(t time.Duration) float64 { return inMicroseconds(t) / float64(max(1, w.operations)) }
-	f = figure{Name: "… " + v.name + ", what the processor is at for each", Measures: []measure{
+	return figure{Name: "… " + v.name + ", what the processor is at for each", Measures: []measure{
 		number("servers", each(max(0, used.ours-used.self)), microseconds, nil),
 		number("this process", each(used.self), microseconds, nil),
-	}}
-	for _, part := range parts {
-		f.Measures = append(f.Measures, number("of it "+part.name, part.share*each(used.self), microseconds, nil))
-	}
-	f.Measures = append(f.Measures, number("samples", float64(samples), "", nil))
-	return f, err
+	}}, nil
 }
 
 // oneProfile: a process can have one taken at a time.
