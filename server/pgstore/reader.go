@@ -111,7 +111,7 @@ var readerIndexes = []component.Index{
 
 // AddReaderIndexes makes the two indexes that a [Reader] needs for Browse, for Estimate, and for lists of children:
 // idempotency_created_at on (created_at, key), and idempotency_children on (parent). Each claim then writes an entry of
-// each: DESIGN.md has the cost. An empty schema means that the search_path finds the tables.
+// each: SCALE.md has the cost. An empty schema means that the search_path finds the tables.
 //
 // It builds them concurrently: requests go on. It cannot be in a transaction, and its connection must not go through a
 // pooler in transaction mode. It takes as long as the server needs to read the table twice, and to wait for all
