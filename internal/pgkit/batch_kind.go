@@ -86,56 +86,75 @@ func NewBatchKind[Q, A any](c *Combiner, cfg BatchKindConfig[Q, A]) *BatchKind[Q
 // returns ctx's error, and q will never be sent. If ctx ends later, Do returns an error wrapping
 // [ErrFateUnknown], and the callers that share the transaction do not notice. Other errors are
 // those of [Row], and [ErrQueueFull].
-func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
-	answer, ok, err := k.send(ctx, q, false)
-	if err == errAlone { //nolint:errorlint // it never leaves this package, and is never wrapped
-		return k.send(ctx, q, true)
-	}
-	return answer, ok, err
-}
-
-// DoAlone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
-// with no other. It waits until few others of the combiner do the same.
-func (k *BatchKind[Q, A]) DoAlone(ctx context.Context, q Q) (A, bool, error) {
-	return k.send(ctx, q, true)
-}
-
-// send is the road of q: it waits until its caller leads a flush, or until its outcome is there, whoever has led. It
-// returns errAlone if q must go alone.
-func (k *BatchKind[Q, A]) send(ctx context.Context, q Q, alone bool) (none A, ok bool, err error) {
+func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (none A, ok bool, err error) {
 	c := k.combiner
 	if c.cfg.Separate {
 		return k.sendSeparately(ctx, q)
 	}
-	if err := ctx.Err(); err != nil {
-		return none, false, err
-	}
-	if err := c.arrive(); err != nil {
+	if err := c.arrive(ctx); err != nil {
 		return none, false, err
 	}
 	defer c.leave()
-	r := k.request(q, alone)
+	r := k.request(q)
 	e := &r.entry
 	lead, err := c.enter(e)
-	for ended := false; err == nil && !ended; lead, ended, err = c.progress(e) {
+	for ended := false; err == nil && !ended; {
+		left := false
 		if lead {
-			if err := c.lead(ctx, e); err != nil {
-				return none, false, err
+			err = c.lead(ctx, e)
+		}
+		if err == nil && e.wake != nil {
+			select {
+			case <-e.wake:
+			case <-ctx.Done():
+				if left = !stays(ctx) || !c.isSent(e); !left {
+					<-e.wake
+				}
 			}
 		}
-		if e.wake == nil { // the flush has ended
-			continue
-		}
-		select {
-		case <-e.wake:
-		case <-ctx.Done():
-			if !stays(ctx) || !c.isSent(e) {
-				return r.outcome(c.abandon(ctx, e))
-			}
-			<-e.wake
+		switch {
+		case err != nil:
+		case left:
+			ended, err = true, c.abandon(ctx, e)
+		default:
+			lead, ended, err = c.progress(e)
 		}
 	}
-	return r.outcome(err)
+	switch {
+	case err == errAlone: //nolint:errorlint // it never leaves this package, and is never wrapped
+		return k.sendAlone(ctx, q)
+	case err != nil:
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
+}
+
+// DoAlone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
+// with no other. It waits until few others of the combiner do the same.
+func (k *BatchKind[Q, A]) DoAlone(ctx context.Context, q Q) (none A, ok bool, err error) {
+	c := k.combiner
+	if c.cfg.Separate {
+		return k.sendSeparately(ctx, q)
+	}
+	if err := c.arrive(ctx); err != nil {
+		return none, false, err
+	}
+	defer c.leave()
+	return k.sendAlone(ctx, q)
+}
+
+// sendAlone sends q by itself. Few do so at once, because each takes a connection.
+func (k *BatchKind[Q, A]) sendAlone(ctx context.Context, q Q) (none A, ok bool, err error) {
+	c := k.combiner
+	select {
+	case c.singles <- struct{}{}:
+		defer func() { <-c.singles }()
+		return k.sendSeparately(ctx, q)
+	case <-c.refused:
+		return none, false, ErrClosed
+	case <-ctx.Done():
+		return none, false, ctx.Err()
+	}
 }
 
 // sendSeparately sends q by itself, on whatever connection the pool has.
@@ -150,9 +169,9 @@ func (k *BatchKind[Q, A]) sendSeparately(ctx context.Context, q Q) (A, bool, err
 	return answer, err == nil, err
 }
 
-func (k *BatchKind[Q, A]) request(q Q, alone bool) *request[Q, A] {
+func (k *BatchKind[Q, A]) request(q Q) *request[Q, A] {
 	r := &request[Q, A]{q: q}
-	r.kind, r.of, r.alone = k, r, alone
+	r.kind, r.of = k, r
 	if k.cfg.Bytes != nil {
 		r.bytes = k.cfg.Bytes(q)
 	}
@@ -170,14 +189,6 @@ type request[Q, A any] struct {
 	q      Q
 	answer A
 	ok     bool
-}
-
-// outcome is what the caller gets from a flush that ended with err.
-func (r *request[Q, A]) outcome(err error) (none A, ok bool, _ error) {
-	if err != nil {
-		return none, false, err
-	}
-	return r.answer, r.ok, nil
 }
 
 // flusher is the part of a BatchKind that does not depend on its types.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +31,7 @@ const (
 type CombinerConfig struct {
 	// MaxFlushes is how many flushes may run at once, each on a connection of its own, whatever
 	// they wait for. So a disk, a standby or a network that stalls takes no more of the pool.
-	// Writes that have to go alone take at most half as many connections more. A pool of several
-	// connections keeps at least one for others. Zero means [DefaultMaxFlushes], or half of the
+	// Writes that have to go alone take at most half as many connections more, and at least one. Zero means [DefaultMaxFlushes], or half of the
 	// pool's connections if that is less, and at least one.
 	MaxFlushes int
 
@@ -77,18 +75,20 @@ type CombinerConfig struct {
 //
 // It is safe for concurrent use.
 type Combiner struct {
-	pool   *pgxpool.Pool
-	writer *Writer // nil: for reads
-	cfg    CombinerConfig
-	kinds  []flusher
-	idle   chan struct{} // closed when closed and without callers
+	pool    *pgxpool.Pool
+	writer  *Writer // nil: for reads
+	cfg     CombinerConfig
+	kinds   []flusher
+	singles chan struct{} // has those that are sent by themselves
+	idle    chan struct{} // closed when closed and without callers
+	refused chan struct{} // closed when what still waits is refused
+	refuse  sync.Once     // closes refused
 
 	mu      sync.Mutex
 	closed  bool
 	callers int // in [BatchKind.Do]
 	queue   []*entry
 	limiter limiter // of flushes
-	singles singles
 	dials   dials
 	trials  int // running flushes that began while the writer had no answers
 
@@ -134,8 +134,8 @@ func newCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	c := &Combiner{pool: pool, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}, stallAfter: stallAfter}
-	c.singles = singles{most: max(1, cfg.MaxFlushes/2), total: mostOf(conns)}
+	c := &Combiner{pool: pool, cfg: cfg, idle: make(chan struct{}), refused: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}, stallAfter: stallAfter}
+	c.singles = make(chan struct{}, max(1, min(cfg.MaxFlushes/2, mostOf(conns)-cfg.MaxFlushes)))
 	return c, nil
 }
 
@@ -172,12 +172,16 @@ func (c *Combiner) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		c.refuseQueued(ErrClosed)
+		c.refuse.Do(func() { close(c.refused) })
 		return ctx.Err()
 	}
 }
 
 // arrive counts a caller, until it leaves.
-func (c *Combiner) arrive() error {
+func (c *Combiner) arrive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -289,9 +293,6 @@ func (t *limiter) room(waiting int) bool {
 	}
 }
 
-// underWay counts all statements.
-func (t *limiter) underWay() int { return t.slots + t.stalled }
-
 // take takes a slot for a statement that carries a request so far.
 func (t *limiter) take() {
 	t.slots++
@@ -313,46 +314,6 @@ func (t *limiter) release(requests int, stalled bool) {
 	}
 	t.slots--
 	t.carried -= requests
-}
-
-// singles are the writes of a combiner that go alone: those of a flush that was taken apart,
-// and those whose row is known to be locked. They wait in a queue of their own, and take
-// few connections. The combiner's lock guards them.
-type singles struct {
-	most     int // at once
-	total    int // with flushes
-	underWay int
-	last     bool // the last to be sent was one of these, and no flush
-	queue    []*entry
-}
-
-// enterAlone queues e, unless its caller is to send it at once. c.mu is held.
-func (c *Combiner) enterAlone(e *entry) (lead bool) {
-	if len(c.singles.queue) == 0 && c.roomAlone() {
-		c.takeAlone(e)
-		return true
-	}
-	e.prepareWake()
-	c.singles.queue = append(c.singles.queue, e)
-	return false
-}
-
-func (c *Combiner) roomAlone() bool { return c.singles.underWay < c.singles.most && c.spare() }
-
-func (c *Combiner) takeAlone(e *entry) {
-	c.singles.underWay++
-	c.singles.last = true
-	e.stage = stageLeading
-}
-
-// callAlone lets those that have waited longest send their writes. c.mu is held.
-func (c *Combiner) callAlone() {
-	for len(c.singles.queue) > 0 && c.roomAlone() {
-		e := c.singles.queue[0]
-		c.singles.queue = slices.Delete(c.singles.queue, 0, 1)
-		c.takeAlone(e)
-		e.wakeCaller()
-	}
 }
 
 // stallAfter is when a flush without an answer stops counting as running. It waits for a lock,

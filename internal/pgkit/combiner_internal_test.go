@@ -10,7 +10,7 @@ import (
 // internal and look only at the queue.
 func TestCombiner_calledLeaderLeaves(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{writer: new(Writer), cfg: CombinerConfig{MaxQueued: 9}, limiter: limiter{most: 1}, singles: singles{most: 1, total: 2}}
+	c := &Combiner{writer: new(Writer), cfg: CombinerConfig{MaxQueued: 9}, limiter: limiter{most: 1}}
 	entries := make([]*entry, 4)
 	for i := range entries {
 		entries[i] = &entry{wake: make(chan struct{}, 1)}

@@ -33,8 +33,8 @@
 //   - A flush whose fate is unknown leaves the fate of each of its writes unknown. Each caller does
 //     the same as after a single write: it asks again.
 //   - A flush without an answer after 50 ms does not delay the next one, but it keeps its place: no
-//     more than MaxFlushes run at once, whatever they wait for. One connection of the pool is
-//     always left for others.
+//     more than MaxFlushes run at once, whatever they wait for. They
+//     leave one connection of a pool of several to others.
 //   - A flush without an answer after five seconds loses its connection, and its fate is
 //     unknown; see [Writer]. While nothing is answered, one flush at a time is sent.
 //   - A commit is asynchronous only if each write of the flush allows it, and if the pool has lost no

@@ -10,7 +10,7 @@ func (c *Combiner) NeverStall() { c.stallAfter = time.Hour }
 func (c *Combiner) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.limiter == limiter{most: c.limiter.most} && c.singles.underWay == 0 && c.trials == 0
+	return c.limiter == limiter{most: c.limiter.most} && len(c.singles) == 0 && c.trials == 0
 }
 
 // Stalled returns how many statements have had no answer for a while.
@@ -27,11 +27,11 @@ func (w *Writer) Impatient(answer, left time.Duration) { w.answer, w.leftFor = a
 // PingTimeout is how long an idle connection may take to answer.
 const PingTimeout = pingTimeout
 
-// Singles returns how many writes are sent alone, and how many wait for that.
-func (c *Combiner) Singles() (underWay, queued int) {
+// Alone returns how many writes are sent alone, of how many callers.
+func (c *Combiner) Alone() (underWay, callers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.singles.underWay, len(c.singles.queue)
+	return len(c.singles), c.callers
 }
 
 // HashUUID is the hash by which a [Placement] finds a shard.

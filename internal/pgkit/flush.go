@@ -17,8 +17,7 @@ type flush struct {
 	combiner *Combiner
 	leader   *entry
 	entries  []*entry // the leader's first; once it is sent, those that were not severed
-	only     part     // the statement of a single entry
-	parts    []part   // those of several
+	parts    []part   // its statements
 	write    write
 	crash    *crash // read by the leader, once it is woken
 
@@ -74,10 +73,8 @@ func (c *Combiner) fill(f *flush) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dials.resetPause()
-	if !f.leader.alone {
-		c.queue = slices.DeleteFunc(c.queue, f.takes())
-		c.limiter.carried += len(f.entries) - 1
-	}
+	c.queue = slices.DeleteFunc(c.queue, f.takes())
+	c.limiter.carried += len(f.entries) - 1
 	for _, e := range f.entries {
 		e.stage, e.flush = stageSent, f
 	}
@@ -114,10 +111,8 @@ func (c *Combiner) stall(f *flush) {
 	if c.writer != nil {
 		c.writer.overdue(&f.write)
 	}
-	if !f.leader.alone {
-		c.limiter.stall(f.writes)
-		c.callNext()
-	}
+	c.limiter.stall(f.writes)
+	c.callNext()
 }
 
 // abandonFlush: one of the callers of f has left. c.mu is held.
@@ -163,8 +158,9 @@ func (f *flush) outcome(err error) error {
 func (c *Combiner) compose(f *flush) error {
 	asynchronous := c.isAsynchronous(f)
 	if len(f.entries) == 1 {
-		f.only = f.entries[0].kind.one(f.entries[0], asynchronous)
-		return f.only.Err()
+		only := f.entries[0].kind.one(f.entries[0], asynchronous)
+		f.parts = []part{only}
+		return only.Err()
 	}
 	settings := c.cfg.Settings
 	if asynchronous && c.cfg.AsynchronousSettings.SQL != "" {
@@ -199,14 +195,12 @@ func (f *flush) send(ctx context.Context, conn *pgx.Conn) (err error) {
 	}()
 	reads := f.combiner.writer == nil
 	switch {
-	case f.parts == nil && (reads || isWhole(conn, f.only.Statement)):
-		return sendOne(ctx, conn, f.only)
-	case reads && len(f.parts) == 1:
+	case reads && len(f.parts) == 1, f.writes == 1 && isWhole(conn, f.parts[0].Statement):
 		return sendOne(ctx, conn, f.parts[0])
 	case reads:
 		return sendReads(ctx, conn, f.parts)
-	case f.parts == nil:
-		return sendHearing(ctx, conn, f.only)
+	case f.writes == 1:
+		return sendHearing(ctx, conn, f.parts[0])
 	}
 	err = sendTogether(ctx, conn, f.parts)
 	if severable(err) {

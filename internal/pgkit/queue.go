@@ -17,7 +17,6 @@ type entry struct {
 	of    any // the request that the entry is part of
 	bytes int
 	place Place
-	alone bool // it goes in no flush with others
 	// wake is of size 1: its stage is leading, or ended. It is nil if the caller learns that without it.
 	wake chan struct{}
 
@@ -56,9 +55,6 @@ const (
 func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.alone {
-		return c.enterAlone(e), nil
-	}
 	switch {
 	case !c.dials.paused && c.room(len(c.queue)+1):
 		c.take(e)
@@ -73,16 +69,12 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 
 // room reports whether a flush may begin where so many wait. c.mu is held.
 func (c *Combiner) room(waiting int) bool {
-	return c.limiter.room(waiting) && c.spare() && !(c.trials > 0 && c.silent())
+	return c.limiter.room(waiting) && !(c.trials > 0 && c.silent())
 }
-
-// spare reports whether the combiner may use one more connection. c.mu is held.
-func (c *Combiner) spare() bool { return c.limiter.underWay()+c.singles.underWay < c.singles.total }
 
 // take makes e the leader of a flush. c.mu is held.
 func (c *Combiner) take(e *entry) {
 	c.limiter.take()
-	c.singles.last = false
 	e.stage = stageLeading
 	if e.trial = c.silent(); e.trial {
 		c.trials++
@@ -91,10 +83,6 @@ func (c *Combiner) take(e *entry) {
 
 // release gives up what e took, for a flush with so many writes. c.mu is held.
 func (c *Combiner) release(e *entry, writes int, stalled bool) {
-	if e.alone {
-		c.singles.underWay--
-		return
-	}
 	if e.trial {
 		e.trial = false
 		c.trials--
@@ -120,18 +108,16 @@ func (c *Combiner) progress(e *entry) (lead, ended bool, err error) {
 	return e.stage == stageLeading, e.stage == stageEnded, e.err
 }
 
-// callNext lets the callers that have waited longest send their writes, if they may. Every flush
-// that ends or stalls, and every leader that gives up, calls it, so that a queue always has a
-// leader. Flushes and single writes take turns, as the pool may have no connection for both. c.mu
-// is held.
+// callNext lets the caller that has waited longest lead a flush, if it may. Every flush that ends or stalls, and every
+// leader that gives up, calls it, so that a queue always has a leader. c.mu is held.
 func (c *Combiner) callNext() {
-	if c.singles.last {
-		c.callLeader()
-		c.callAlone()
+	if len(c.queue) == 0 || c.dials.paused || !c.room(len(c.queue)) {
 		return
 	}
-	c.callAlone()
-	c.callLeader()
+	e := c.queue[0]
+	c.queue = slices.Delete(c.queue, 0, 1)
+	c.take(e)
+	e.wakeCaller()
 }
 
 // callFreed is callNext where a connection has become free, which needs no dial. c.mu is held.
@@ -142,22 +128,11 @@ func (c *Combiner) callFreed() {
 	c.dials.paused = paused
 }
 
-// callLeader lets the caller that has waited longest lead a flush. c.mu is held.
-func (c *Combiner) callLeader() {
-	if len(c.queue) == 0 || c.dials.paused || !c.room(len(c.queue)) {
-		return
-	}
-	e := c.queue[0]
-	c.queue = slices.Delete(c.queue, 0, 1)
-	c.take(e)
-	e.wakeCaller()
-}
-
 // refuseQueued gives err to all that are queued.
 func (c *Combiner) refuseQueued(err error) {
 	c.mu.Lock()
-	refused := append(c.queue, c.singles.queue...)
-	c.queue, c.singles.queue = nil, nil
+	refused := c.queue
+	c.queue = nil
 	for _, e := range refused {
 		e.stage, e.err = stageEnded, err
 	}
@@ -174,12 +149,8 @@ func (c *Combiner) abandon(ctx context.Context, e *entry) error {
 	defer c.mu.Unlock()
 	switch e.stage {
 	case stageQueued:
-		queue := &c.queue
-		if e.alone {
-			queue = &c.singles.queue
-		}
-		i := slices.Index(*queue, e)
-		*queue = slices.Delete(*queue, i, i+1)
+		i := slices.Index(c.queue, e)
+		c.queue = slices.Delete(c.queue, i, i+1)
 		return ctx.Err()
 	case stageLeading:
 		c.release(e, 1, false)

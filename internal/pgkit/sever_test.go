@@ -80,8 +80,8 @@ func TestCombiner_singlesAreBounded(t *testing.T) {
 		}
 	}
 	until(t, "one is sent, and the others wait", func() bool {
-		underWay, queued := b.combiner.Singles()
-		return underWay == 1 && queued == 4
+		underWay, callers := b.combiner.Alone()
+		return underWay == 1 && callers == 5
 	})
 	require.EqualValues(t, 1, b.pool.Stat().AcquiredConns())
 	_, ok, err := b.puts.Do(t.Context(), put{100, 0})
@@ -92,7 +92,7 @@ func TestCombiner_singlesAreBounded(t *testing.T) {
 		require.ErrorIs(t, <-done, context.Canceled)
 	}
 	unblock()
-	until(t, "nothing is under way", b.combiner.Idle)
+	until(t, "nothing is under way", func() bool { return b.combiner.Idle() && b.writer.Detached() == 0 })
 	n, _ := b.count(t)
 	require.Equal(t, 2, n, "the one that was sent, and the flush")
 }

@@ -21,7 +21,7 @@ import (
 
 // maxFrames is how many functions of this module may stand between a service's handler and pgx. A reader
 // of a stack trace has to understand each of them.
-const maxFrames = 19
+const maxFrames = 18
 
 // frameCounter notes, for each statement, how many functions of this module are on the stacks of the
 // goroutines that wait for it: the caller's, and the one of a flush.
