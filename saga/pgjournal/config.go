@@ -109,6 +109,7 @@ func (c Config) common() component.Config {
 		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
 		MaxDetached: c.MaxDetached, MaxFlushes: c.MaxFlushes, MaxQueued: c.MaxQueued,
 		SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
+		Distributed: c.Distributed,
 	}
 }
 

@@ -2,12 +2,9 @@ package pgjournal
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
@@ -37,35 +34,5 @@ var distributedTables = []component.DistributedTable{
 // [ErrSchemaMissing] if the tables are missing, or [ErrConfig] for a name that no schema of
 // [Config] can have or without a pool.
 func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	if pool == nil {
-		return fmt.Errorf("%w: nil pool", ErrConfig)
-	}
-	err := component.Distribute(ctx, pool, schema, distributedTables)
-	if errors.Is(err, pgkit.ErrSchemaName) {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return wrap("distribute", err)
-}
-
-// checkDistributed finds statements that do not suit the tables. They would fail, and a flush of
-// plain statements would not be one transaction.
-func (j *Journal) checkDistributed(ctx context.Context) error {
-	distributed, err := pgkit.Distributed(ctx, j.db.Pool, j.cfg.Schema, journalTables.Tables[0])
-	switch {
-	case err != nil:
-		return err
-	case distributed && !j.cfg.Distributed:
-		return fmt.Errorf("%w: the tables are distributed, and Distributed is false: start again", ErrConfig)
-	case !distributed && j.cfg.Distributed:
-		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", ErrConfig)
-	}
-	return j.findShards(ctx)
-}
-
-// findShards looks where the shards are, on which the flushes depend. A rebalance moves them.
-func (j *Journal) findShards(ctx context.Context) error {
-	if !j.cfg.Distributed {
-		return nil
-	}
-	return j.placement.Load(ctx, j.db.Pool, j.cfg.Schema, journalTables.Tables[0])
+	return journalTables.Distribute(ctx, pool, schema)
 }

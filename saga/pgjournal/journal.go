@@ -19,8 +19,6 @@ type Journal struct {
 	sealer   sealer
 	query    *queries
 	ownsPool bool
-
-	placement pgkit.Placement // of distributed tables
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -73,7 +71,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 func (j *Journal) adaptToTables(ctx context.Context) (*Journal, error) {
 	cfg := j.cfg
 	err := await(ctx, func() (err error) {
-		cfg.Distributed, err = pgkit.Distributed(ctx, j.db.Pool, cfg.Schema, journalTables.Tables[0])
+		cfg.Distributed, err = journalTables.IsDistributed(ctx, j.db.Pool, cfg.Schema)
 		return err
 	}, cfg.warnAway)
 	if err != nil {
@@ -112,7 +110,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer()}
-	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout, &j.placement)
+	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout, &db.Placement)
 	return j, nil
 }
 
@@ -121,11 +119,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 // probe. The first Check that succeeds warns Config.Logger if the server has a standby
 // and commits wait for none: a failover can then lose sagas and steps.
 func (j *Journal) Check(ctx context.Context) error {
-	err := j.db.Check(ctx)
-	if err == nil {
-		err = j.checkDistributed(ctx)
-	}
-	return wrap("check", err)
+	return wrap("check", j.db.Check(ctx))
 }
 
 // Queued returns how many writes wait to share a commit at this moment; see

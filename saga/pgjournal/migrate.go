@@ -21,7 +21,7 @@ var MigrationFiles fs.FS = component.Folder(embedded, "migration")
 
 var journalTables = &component.Component{
 	Package: "pgjournal", ErrConfig: ErrConfig, Tables: []string{"saga"}, Roles: RolesSQL,
-	Migrations: component.Migrations{Component: "saga", Files: MigrationFiles},
+	Migrations: component.Migrations{Component: "saga", Files: MigrationFiles}, Spread: distributedTables,
 }
 
 // Migrate brings the tables in a Postgres schema to the version that this package

@@ -83,7 +83,7 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
-	distributed, err := pgkit.Distributed(ctx, r.pool, r.cfg.Schema, journalTables.Tables[0])
+	distributed, err := journalTables.IsDistributed(ctx, r.pool, r.cfg.Schema)
 	if err != nil {
 		return nil, err
 	}

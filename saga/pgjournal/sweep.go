@@ -42,7 +42,7 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 		})
 	}
 	if err == nil {
-		err = j.findShards(ctx)
+		err = j.db.FindShards(ctx)
 	}
 	return int(n), wrap("sweep", err)
 }

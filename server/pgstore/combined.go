@@ -32,7 +32,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Asynchronous: s.asynchronous,
 		Many:         w.claimMany,
 		Compare:      func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
-		Place:        func(req store.ClaimRequest) pgkit.Place { return s.placement.Of(req.ID) },
+		Place:        func(req store.ClaimRequest) pgkit.Place { return s.db.Placement.Of(req.ID) },
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleKind(c, s.query.Settle, s.query.SettleMany, s.query.SettleManyAlike)
@@ -155,7 +155,7 @@ func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Quer
 			return w.settleMany(many, manyAlike, all), scanNumber
 		},
 		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
-		Place:   func(s settlement) pgkit.Place { return w.store.placement.Of(s.owner.ID) },
+		Place:   func(s settlement) pgkit.Place { return w.store.db.Placement.Of(s.owner.ID) },
 		Bytes:   func(s settlement) int { return len(s.end.Answer.Envelope) },
 	})
 }

@@ -139,6 +139,7 @@ func (c Config) common() component.Config {
 	return component.Config{
 		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
 		MaxQueued: c.MaxQueued, SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
+		Distributed: c.Distributed,
 	}
 }
 

@@ -2,8 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,37 +45,7 @@ var distributedTables = []component.DistributedTable{
 // Distribute returns an error wrapping [ErrNoCitus] if the extension citus is missing,
 // [ErrSchemaMissing] where the tables are missing, and [ErrConfig] for a name that cannot be.
 func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	if pool == nil {
-		return fmt.Errorf("%w: nil pool", ErrConfig)
-	}
-	err := component.Distribute(ctx, pool, schema, distributedTables)
-	if errors.Is(err, pgkit.ErrSchemaName) {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return wrap("distribute", err)
-}
-
-// checkDistributed finds a store whose statements do not suit the tables. They would fail, and a
-// batch of a plain store would not be one transaction.
-func (s *Store) checkDistributed(ctx context.Context) error {
-	distributed, err := pgkit.Distributed(ctx, s.db.Pool, s.cfg.Schema, storeTables.Tables[0])
-	switch {
-	case err != nil:
-		return err
-	case distributed && !s.query.distributed:
-		return fmt.Errorf("%w: the tables are distributed, and Distributed is false: start again", ErrConfig)
-	case !distributed && s.query.distributed:
-		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", ErrConfig)
-	}
-	return s.findShards(ctx)
-}
-
-// findShards looks where the shards are, on which the flushes depend. A rebalance moves them.
-func (s *Store) findShards(ctx context.Context) error {
-	if !s.query.distributed {
-		return nil
-	}
-	return s.placement.Load(ctx, s.db.Pool, s.cfg.Schema, storeTables.Tables[0])
+	return storeTables.Distribute(ctx, pool, schema)
 }
 
 // A sweep of distributed tables reads keys, and changes the records by key: the servers lock rows

@@ -22,7 +22,7 @@ var MigrationFiles fs.FS = component.Folder(embedded, "migration")
 
 var storeTables = &component.Component{
 	Package: "pgstore", ErrConfig: ErrConfig, Tables: []string{"idempotency", "idempotency_attention"}, Roles: RolesSQL,
-	Migrations: component.Migrations{Component: "idempotency", Files: MigrationFiles},
+	Migrations: component.Migrations{Component: "idempotency", Files: MigrationFiles}, Spread: distributedTables,
 }
 
 // Migrate brings the tables in a Postgres schema to the version that this package

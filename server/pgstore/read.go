@@ -65,7 +65,7 @@ func (s *Store) newReads(c *pgkit.Combiner) *pgkit.BatchKind[store.ID, found] {
 		Many: func(ids []store.ID) (pgkit.Statement, func(pgx.CollectableRow) (int, found, error)) {
 			return s.readMany(ids), scanNumberedFound
 		},
-		Place: func(id store.ID) pgkit.Place { return pgkit.Place{Shard: s.placement.Of(id).Shard} }, // one flush can have all nodes
+		Place: func(id store.ID) pgkit.Place { return pgkit.Place{Shard: s.db.Placement.Of(id).Shard} }, // one flush can have all nodes
 	})
 }
 

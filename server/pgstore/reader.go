@@ -78,7 +78,7 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
 	defer cancel()
-	distributed, err := pgkit.Distributed(ctx, r.pool, r.cfg.Schema, storeTables.Tables[0])
+	distributed, err := storeTables.IsDistributed(ctx, r.pool, r.cfg.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +101,17 @@ func (r *Reader) ask(ctx context.Context, doing string, questions ...pgkit.Quest
 		err = fmt.Errorf("%w, StatementTimeout is %v: %w", store.ErrTooSlow, r.cfg.StatementTimeout, err)
 	}
 	return wrap(doing, err)
+}
+
+// find asks one question, and returns its rows.
+func find[T any](ctx context.Context, r *Reader, doing string, statement func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, wrap(doing, err)
+	}
+	var found []T
+	err = r.ask(ctx, doing, pgkit.RowsInto(&found, statement(q), scan))
+	return found, err
 }
 
 // readerIndexes are those that only a [Reader] needs. Every claim pays for them, so no migration makes them.
@@ -157,12 +168,9 @@ var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{
 
 // Show implements [store.Reader]. A damaged record is returned as far as it can be read.
 func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
-	q, err := r.queries(ctx)
-	if err != nil {
-		return store.Record{}, wrap("show", err)
-	}
-	var found []store.Record
-	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)}), scanOutline))
+	found, err := find(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
+		return q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)})
+	}, scanOutline)
 	if err == nil && len(found) == 0 {
 		err = wrap("show", store.ErrNotFound)
 	}
@@ -178,21 +186,15 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	if err := req.CheckRead(); err != nil {
 		return nil, wrap("list", err)
 	}
-	q, err := r.queries(ctx)
-	if err != nil {
-		return nil, wrap("list", err)
+	args := listArgs(req)
+	if req.Parent == (store.ID{}) {
+		return find(ctx, r, "list", func(q *readerQueries) pgkit.Statement { return q.ReaderAttention.Bind(args) }, scanOutline)
 	}
-	args, st := listArgs(req), q.ReaderAttention
-	if req.Parent != (store.ID{}) {
-		if _, children, err := r.indexes(ctx, q); err != nil || !children {
-			return nil, noIndex("list", err, "of children")
-		}
-		args["parent"] = uuid(req.Parent)
-		st = q.ReaderChildren
+	if _, children, err := r.indexes(ctx); err != nil || !children {
+		return nil, noIndex("list", err, "of children")
 	}
-	var found []store.Record
-	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanOutline))
-	return found, err
+	args["parent"] = uuid(req.Parent)
+	return find(ctx, r, "list", func(q *readerQueries) pgkit.Statement { return q.ReaderChildren.Bind(args) }, scanOutline)
 }
 
 // Browse implements [store.Reader]. It needs the index of times that [AddReaderIndexes] makes. It reads every record of
@@ -201,16 +203,10 @@ func (r *Reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.R
 	if err := req.Check(); err != nil {
 		return nil, wrap("browse", err)
 	}
-	q, err := r.queries(ctx)
-	if err != nil {
-		return nil, wrap("browse", err)
-	}
-	if times, _, err := r.indexes(ctx, q); err != nil || !times {
+	if times, _, err := r.indexes(ctx); err != nil || !times {
 		return nil, noIndex("browse", err, "of times")
 	}
-	var found []store.Record
-	err = r.ask(ctx, "browse", pgkit.RowsInto(&found, browsing(q, req), scanOutline))
-	return found, err
+	return find(ctx, r, "browse", func(q *readerQueries) pgkit.Statement { return browsing(q, req) }, scanOutline)
 }
 
 // browsing returns the statement that answers req.
@@ -239,11 +235,9 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 }
 
 // indexes reports which of the optional indexes are there.
-func (r *Reader) indexes(ctx context.Context, q *readerQueries) (times, children bool, err error) {
-	var found [][2]bool
-	err = r.ask(ctx, "indexes", pgkit.RowsInto(&found, q.ReaderIndexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
-		return there, row.Scan(&there[0], &there[1])
-	}))
+func (r *Reader) indexes(ctx context.Context) (times, children bool, err error) {
+	found, err := find(ctx, r, "indexes", func(q *readerQueries) pgkit.Statement { return q.ReaderIndexes.Bind(nil) },
+		func(row pgx.CollectableRow) (there [2]bool, err error) { return there, row.Scan(&there[0], &there[1]) })
 	if err != nil || len(found) == 0 {
 		return false, false, err
 	}
@@ -261,12 +255,7 @@ func noIndex(doing string, err error, which string) error {
 
 // Attention implements [store.Reader].
 func (r *Reader) Attention(ctx context.Context) (store.Attention, error) {
-	q, err := r.queries(ctx)
-	if err != nil {
-		return store.Attention{}, wrap("attention", err)
-	}
-	var all []countedNotes
-	err = r.ask(ctx, "attention", pgkit.RowsInto(&all, q.CountAttention.Bind(nil), scanCountedNotes))
+	all, err := find(ctx, r, "attention", func(q *readerQueries) pgkit.Statement { return q.CountAttention.Bind(nil) }, scanCountedNotes)
 	return attentionOf(all), err
 }
 
@@ -275,19 +264,14 @@ func (r *Reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store
 	if err := req.Check(); err != nil {
 		return nil, wrap("audit", err)
 	}
-	q, err := r.queries(ctx)
-	if err != nil {
-		return nil, wrap("audit", err)
-	}
 	args := pgx.NamedArgs{"before": cmp.Or(req.Before, math.MaxInt64), "actor": req.Actor, "limit": int64(req.Limit)}
-	st := q.ReaderAudit
-	if req.ID != (store.ID{}) {
+	return find(ctx, r, "audit", func(q *readerQueries) pgkit.Statement {
+		if req.ID == (store.ID{}) {
+			return q.ReaderAudit.Bind(args)
+		}
 		args["key"] = uuid(req.ID)
-		st = q.ReaderAuditOf
-	}
-	var found []store.AuditEntry
-	err = r.ask(ctx, "audit", pgkit.RowsInto(&found, st.Bind(args), scanAuditEntry))
-	return found, err
+		return q.ReaderAuditOf.Bind(args)
+	}, scanAuditEntry)
 }
 
 // mostExpired is how many records Estimate reads in search of records that wait for the sweep.
@@ -301,7 +285,7 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	if err != nil {
 		return store.Estimate{}, wrap("estimate", err)
 	}
-	times, _, err := r.indexes(ctx, q)
+	times, _, err := r.indexes(ctx)
 	if err != nil {
 		return store.Estimate{}, err
 	}

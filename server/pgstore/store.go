@@ -23,7 +23,6 @@ type Store struct {
 	reads       *pgkit.BatchKind[store.ID, found]
 	poller      *poller
 	query       *queries
-	placement   pgkit.Placement // of distributed tables
 	ownsPool    bool
 	partitioned partitioned
 	swept       position
@@ -85,7 +84,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 // matchTables returns s with the statements that the tables need. s has sent nothing.
 func (s *Store) matchTables(ctx context.Context) (*Store, error) {
 	cfg := s.cfg
-	distributed, err := pgkit.Distributed(ctx, s.db.Pool, cfg.Schema, storeTables.Tables[0])
+	distributed, err := storeTables.IsDistributed(ctx, s.db.Pool, cfg.Schema)
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -147,9 +146,6 @@ const maxDetachedRenewals = 2
 // were given. [store.Stats].AsyncStandbys shows the same at any time.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.db.Check(ctx)
-	if err == nil {
-		err = s.checkDistributed(ctx)
-	}
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
 		_, err = s.lookAtPartitions(ctx, s.db.Pool)
 	}

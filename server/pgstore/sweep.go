@@ -36,7 +36,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		n += more
 	}
 	if err == nil && n < limit {
-		err = errors.Join(s.dropAnswers(ctx, limit), s.sweepAttention(ctx), s.findShards(ctx))
+		err = errors.Join(s.dropAnswers(ctx, limit), s.sweepAttention(ctx), s.db.FindShards(ctx))
 		if err == nil && s.cfg.Answers == AnswersPartitioned {
 			_, err = s.lookAtPartitions(ctx, s.db.Pool) // somebody else may have made some
 		}

@@ -17,8 +17,9 @@ type Component struct {
 	Package    string // what its errors begin with
 	ErrConfig  error  // its error for a configuration that cannot be
 	Migrations Migrations
-	Tables     []string // that a role must be able to write
-	Roles      string   // the statements of [Roles.SQL]
+	Tables     []string           // that a role must be able to write
+	Roles      string             // the statements of [Roles.SQL]
+	Spread     []DistributedTable // by [Component.Distribute]
 }
 
 // Migrate brings the tables in a schema to the latest version, see [Migrations.Up]. Its error wraps
@@ -26,6 +27,18 @@ type Component struct {
 func (c *Component) Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err := c.Migrations.Up(ctx, pool, schema); err != nil {
 		return fmt.Errorf("%s: migrate: %w", c.Package, c.nameError(err))
+	}
+	return nil
+}
+
+// Distribute spreads the component's tables over the nodes of Citus, see [Distribute]. Its error wraps the component's
+// ErrConfig for a name that no schema can have, and without a pool.
+func (c *Component) Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if pool == nil {
+		return fmt.Errorf("%w: nil pool", c.ErrConfig)
+	}
+	if err := Distribute(ctx, pool, schema, c.Spread); err != nil {
+		return fmt.Errorf("%s: distribute: %w", c.Package, c.nameError(err))
 	}
 	return nil
 }
@@ -43,6 +56,11 @@ func (c *Component) Grant(ctx context.Context, pool *pgxpool.Pool, r Roles) erro
 func (c *Component) RolesSQL(r Roles) (string, error) {
 	text, err := r.SQL(c.Roles)
 	return text, c.nameError(err)
+}
+
+// IsDistributed reports whether the component's tables are distributed, see [pgkit.Distributed].
+func (c *Component) IsDistributed(ctx context.Context, pool *pgxpool.Pool, schema string) (bool, error) {
+	return pgkit.Distributed(ctx, pool, schema, c.Tables[0])
 }
 
 func (c *Component) nameError(err error) error {

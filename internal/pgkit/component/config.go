@@ -15,6 +15,7 @@ type Config struct {
 	LockTimeout, CloseTimeout          time.Duration
 	MaxDetached, MaxFlushes, MaxQueued int
 	SeparateCommits, AllowNonDurable   bool
+	Distributed                        bool // the tables are; the statements must suit
 	Logger                             *slog.Logger
 }
 

@@ -21,6 +21,8 @@ type Database struct {
 	LockTimeout string // of the Config, in Postgres' milliseconds
 	Briefly     string // BriefLockTimeout, more for distributed tables, or LockTimeout if that is less
 
+	Placement pgkit.Placement // of distributed tables
+
 	component   *Component
 	cfg         Config
 	replication sync.Once // logs it
@@ -65,7 +67,7 @@ func (c *Component) Database(pool *pgxpool.Pool, cfg Config, flush pgkit.Query) 
 }
 
 // Check asks the server whether it accepts writes and keeps them, whether the component's
-// tables are there, and whether the role may write them. The first Check that succeeds
+// tables are there, whether the role may write them, and whether the statements suit them. The first Check that succeeds
 // also looks at replication, and logs what a failover can lose.
 func (d *Database) Check(ctx context.Context) error {
 	err := CheckServer(ctx, d.Pool, d.cfg.AllowNonDurable)
@@ -83,11 +85,37 @@ func (d *Database) Check(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.checkDistributed(ctx); err != nil {
+		return err
+	}
 	r, err := AskReplication(ctx, d.Pool)
 	if err == nil {
 		d.replication.Do(func() { r.Log(ctx, d.cfg.Logger) })
 	}
 	return err
+}
+
+// checkDistributed finds statements that do not suit the tables. They would fail, and a flush of plain statements would
+// not be one transaction.
+func (d *Database) checkDistributed(ctx context.Context) error {
+	distributed, err := d.component.IsDistributed(ctx, d.Pool, d.cfg.Schema)
+	switch {
+	case err != nil:
+		return err
+	case distributed && !d.cfg.Distributed:
+		return fmt.Errorf("%w: the tables are distributed, and Distributed is false: start again", d.component.ErrConfig)
+	case !distributed && d.cfg.Distributed:
+		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", d.component.ErrConfig)
+	}
+	return d.FindShards(ctx)
+}
+
+// FindShards looks where the shards are, on which the flushes depend. A rebalance moves them.
+func (d *Database) FindShards(ctx context.Context) error {
+	if !d.cfg.Distributed {
+		return nil
+	}
+	return d.Placement.Load(ctx, d.Pool, d.cfg.Schema, d.component.Tables[0])
 }
 
 // Queued returns how many writes wait to share a commit at this moment.
