@@ -10,7 +10,7 @@ import (
 
 // The grace is a second of real time, which is too long and too vague for a test with a server. So
 // these tests are internal and test only the waiting.
-func TestWriter_admit(t *testing.T) {
+func TestWriter_Admit_waits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
@@ -42,7 +42,7 @@ func TestWriter_admit(t *testing.T) {
 					}()
 				}
 				start := time.Now()
-				err := w.admit(ctx)
+				err := w.Admit(ctx)
 				if !errors.Is(err, tt.want) || (tt.want == nil) != (err == nil) {
 					t.Errorf("admit error = %v, want %v", err, tt.want)
 				}

@@ -282,38 +282,38 @@ type limiter struct {
 // the first few of hundreds of callers that come back would go off by themselves, and most
 // statements would carry eight. A stalled statement does not delay the next statement, but it keeps
 // its connection.
-func (t *limiter) room(waiting int) bool {
+func (l *limiter) room(waiting int) bool {
 	switch {
-	case t.slots+t.stalled >= t.most:
+	case l.slots+l.stalled >= l.most:
 		return false
-	case t.slots == 0:
+	case l.slots == 0:
 		return true
 	default:
-		return waiting >= max(perFlush*t.slots, t.carried/t.slots)
+		return waiting >= max(perFlush*l.slots, l.carried/l.slots)
 	}
 }
 
 // take takes a slot for a statement that carries a request so far.
-func (t *limiter) take() {
-	t.slots++
-	t.carried++
+func (l *limiter) take() {
+	l.slots++
+	l.carried++
 }
 
 // stall notes that a statement with so many requests has had no answer for a while.
-func (t *limiter) stall(requests int) {
-	t.slots--
-	t.stalled++
-	t.carried -= requests
+func (l *limiter) stall(requests int) {
+	l.slots--
+	l.stalled++
+	l.carried -= requests
 }
 
 // release gives up the slot of a statement with so many requests.
-func (t *limiter) release(requests int, stalled bool) {
+func (l *limiter) release(requests int, stalled bool) {
 	if stalled {
-		t.stalled--
+		l.stalled--
 		return
 	}
-	t.slots--
-	t.carried -= requests
+	l.slots--
+	l.carried -= requests
 }
 
 // stallAfter is when a flush without an answer stops counting as running. It waits for a lock,

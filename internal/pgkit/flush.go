@@ -233,8 +233,8 @@ type crash struct {
 	stack []byte
 }
 
-func (p *crash) Error() string {
-	return fmt.Sprintf("panic in a write: %v\n\n%s", p.value, p.stack)
+func (c *crash) Error() string {
+	return fmt.Sprintf("panic in a write: %v\n\n%s", c.value, c.stack)
 }
 
 // maxSevered is how many writes a flush loses one after the other before it is taken apart. Each

@@ -124,14 +124,15 @@ func Do[T any](ctx context.Context, w *Writer, write func(context.Context, *pgx.
 }
 
 func (w *Writer) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	if err := w.admit(ctx); err != nil {
+	if err := w.Admit(ctx); err != nil {
 		return nil, err
 	}
 	return w.pool.Acquire(ctx)
 }
 
-// admit waits until few enough writes are detached.
-func (w *Writer) admit(ctx context.Context) error {
+// Admit waits until few enough writes are detached, as each write does. Transactions that begin without the Writer and end
+// through it call it. It returns ctx's error, [ErrBusy] or [ErrClosed].
+func (w *Writer) Admit(ctx context.Context) error {
 	var timeout <-chan time.Time // most writes do not need one
 	for {
 		if err := ctx.Err(); err != nil {
@@ -425,10 +426,6 @@ func (w *Writer) Mend(ctx context.Context, conn *pgx.Conn) {
 		_ = unname(ctx, conn)
 	}
 }
-
-// Admit waits until few enough writes are detached, as a write does. It is for transactions that
-// begin without the Writer and end through it. It returns ctx's error, [ErrBusy] or [ErrClosed].
-func (w *Writer) Admit(ctx context.Context) error { return w.admit(ctx) }
 
 // Detached returns how many writes are detached at this moment, flushes of combiners among them.
 func (w *Writer) Detached() int {

@@ -42,7 +42,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 
 // claimMany makes the statement for several claims. Claims of one guard differ in little, and then
 // only the columns in which they differ are arrays.
-func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
+func (c *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
 	index := make(map[store.ID]int, len(reqs))
 	first := make([]*store.ClaimRequest, 0, len(reqs))
 	for i := range reqs {
@@ -52,29 +52,29 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		index[reqs[i].ID] = i
 		first = append(first, &reqs[i])
 	}
-	if w.store.query.distributed {
-		return w.claimRows(first), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+	if c.store.query.distributed {
+		return c.claimRows(first), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 	}
 	args := claimArrays(first)
 	if isAlike(first, claimsAlike) {
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
 		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
-		return w.store.query.ClaimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
+		return c.store.query.ClaimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
 			return scanClaimAlike(row, index, req)
 		}
 	}
 	addClaimArrays(args, first)
-	return w.store.query.ClaimMany.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+	return c.store.query.ClaimMany.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 }
 
 // claimRows makes the statement for several claims of distributed tables.
-func (w *combined) claimRows(reqs []*store.ClaimRequest) pgkit.Statement {
+func (c *combined) claimRows(reqs []*store.ClaimRequest) pgkit.Statement {
 	rows := make([]pgx.NamedArgs, len(reqs))
 	for i, req := range reqs {
-		rows[i] = claimArgs(w.store.db.Briefly, *req, false)
+		rows[i] = claimArgs(c.store.db.Briefly, *req, false)
 	}
-	return w.store.query.claimRows.Bind(rows)
+	return c.store.query.claimRows.Bind(rows)
 }
 
 // scanClaim reads a row of claim_many.sql.
@@ -145,24 +145,24 @@ func indexOf(index map[store.ID]int, key pgtype.UUID) int {
 }
 
 // settleKind makes the kind of settlements with these statements. manyAlike can be the zero Query.
-func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
-	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[settlement, bool]{
+func (c *combined) settleKind(combiner *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
+	return pgkit.NewBatchKind(combiner, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
-			return one.Bind(settleArgs(s.owner, s.end, w.store.db.Briefly))
+			return one.Bind(settleArgs(s.owner, s.end, c.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
-			return w.settleMany(many, manyAlike, all), scanNumber
+			return settleMany(many, manyAlike, all), scanNumber
 		},
 		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
-		Place:   func(s settlement) pgkit.Place { return w.store.db.Placement.Of(s.owner.ID) },
+		Place:   func(s settlement) pgkit.Place { return c.store.db.Placement.Of(s.owner.ID) },
 		Bytes:   func(s settlement) int { return len(s.end.Answer.Envelope) },
 	})
 }
 
 // settleMany makes the statement for several settlements. Completions by one guard differ in little;
 // see claimMany.
-func (w *combined) settleMany(many, manyAlike pgkit.Query, all []settlement) pgkit.Statement {
+func settleMany(many, manyAlike pgkit.Query, all []settlement) pgkit.Statement {
 	args := settleArrays(all)
 	if manyAlike.SQL() != "" && isAlike(all, completionsAlike) {
 		end := all[0].end

@@ -193,11 +193,11 @@ func (p *partitioned) takes(end store.Settlement) bool {
 // high is the longest duration put in. It is safe for concurrent use.
 type high struct{ atomic.Int64 }
 
-func (l *high) get() time.Duration { return time.Duration(l.Load()) }
+func (h *high) get() time.Duration { return time.Duration(h.Load()) }
 
-func (l *high) put(d time.Duration) {
-	for most := l.Load(); int64(d) > most; most = l.Load() {
-		if l.CompareAndSwap(most, int64(d)) {
+func (h *high) put(d time.Duration) {
+	for most := h.Load(); int64(d) > most; most = h.Load() {
+		if h.CompareAndSwap(most, int64(d)) {
 			return
 		}
 	}
