@@ -147,28 +147,6 @@ func TestReadCombiner(t *testing.T) {
 	require.Equal(t, reply{}, <-others[2], "no row")
 }
 
-// More reads do not help a server that is so far behind: they are refused, and the waiting reads
-// are not harmed.
-func TestReadCombiner_full(t *testing.T) {
-	t.Parallel()
-	d := newDoubles(t, pgkit.CombinerConfig{MaxQueued: 2})
-	d.NeverStall()
-	first := d.ask(t.Context(), 1)
-	<-d.sent
-	others := d.queued(t, 2, 3)
-	refused := <-d.ask(t.Context(), 4)
-	require.ErrorIs(t, refused.err, pgkit.ErrQueueFull)
-	require.Equal(t, pgkit.FailureNotSent, pgkit.Classify(refused.err))
-	d.pass <- nil
-	requireDouble(t, 1, first)
-	d.let(t, "1[[2 3]]")
-	requireDouble(t, 2, others[0])
-	requireDouble(t, 3, others[1])
-	last := d.ask(t.Context(), 4)
-	d.let(t, "0[4]")
-	requireDouble(t, 4, last)
-}
-
 // Reads that fail together are sent one by one: no caller fails for another.
 func TestReadCombiner_takesApart(t *testing.T) {
 	t.Parallel()
@@ -239,30 +217,6 @@ func canceled(tb testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(tb.Context())
 	cancel()
 	return ctx
-}
-
-// Statements that hang do not keep those behind them, up to a maximum: a server that stalls does
-// not get all connections.
-func TestReadCombiner_stall(t *testing.T) {
-	t.Parallel()
-	d := newDoubles(t, pgkit.CombinerConfig{})
-	var hanging []<-chan reply
-	for n := range pgkit.DefaultMaxFlushes {
-		hanging = append(hanging, d.ask(t.Context(), n+1))
-		require.Equal(t, fmt.Sprintf("0[%d]", n+1), <-d.sent)
-	}
-	require.Eventually(t, func() bool { return d.Stalled() == pgkit.DefaultMaxFlushes }, time.Minute, time.Millisecond)
-	others := d.queued(t, 50, 51)
-	d.pass <- nil // any of them
-	require.Equal(t, "1[[50 51]]", <-d.sent)
-	for range pgkit.DefaultMaxFlushes {
-		d.pass <- nil
-	}
-	for n, done := range hanging {
-		requireDouble(t, n+1, done)
-	}
-	requireDouble(t, 50, others[0])
-	requireDouble(t, 51, others[1])
 }
 
 // Under -race, and with every number of readers at once.
