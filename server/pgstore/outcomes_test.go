@@ -241,6 +241,7 @@ func (s *failingService) insert(ctx context.Context, tx pgx.Tx) error {
 			statement = insertLate
 		case connectionOnce, connectionEachTime:
 			if s.broken++; s.broken == 1 || s.failure == connectionEachTime {
+				ctx = context.WithoutCancel(ctx) // the connection breaks, even if the time to settle is over now
 				kill(ctx, s.t, tx, s.look)
 			}
 		case commitLost:

@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"database/sql/driver"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -25,7 +27,7 @@ type Store struct {
 	query       *queries
 	ownsPool    bool
 	partitioned partitioned
-	swept       position
+	swept       atomic.Pointer[time.Time] // where the next sweep of this process begins
 	answers     answerSweep
 	reader      *Reader
 }

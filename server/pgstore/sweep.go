@@ -28,7 +28,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := store.CheckLimit(limit); err != nil {
 		return 0, err
 	}
-	from := s.swept.get()
+	var from time.Time // the start
+	if last := s.swept.Load(); last != nil {
+		from = *last
+	}
 	n, err := s.sweepFrom(ctx, from, limit)
 	if err == nil && n < limit && !from.IsZero() {
 		var more int
@@ -71,27 +74,8 @@ func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, 
 	if b.count == limit || b.full {
 		next = b.last.Time
 	}
-	s.swept.put(next)
+	s.swept.Store(&next)
 	return b.count, nil
-}
-
-// A position is where the next sweep of this process begins: the time that the last
-// one came to, zero for the start. It is safe for concurrent use.
-type position struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (p *position) get() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at
-}
-
-func (p *position) put(at time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = at
 }
 
 // Stats implements [store.Store]. It reads the whole table.
