@@ -23,11 +23,6 @@ type call struct {
 
 type outcome = engine.Outcome
 
-// closingRefusal refuses a request to a guard that is shutting down.
-func closingRefusal() *outcome {
-	return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: ErrShutdown}
-}
-
 // resultOf is the result of a handler that answered with status, before its answer is
 // encoded.
 func resultOf(status int) engine.Result {

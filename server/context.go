@@ -227,16 +227,9 @@ func settleBy(ctx context.Context, err error) error {
 	return err
 }
 
-// isReference reports that the answer, opened, is the text of a [Reference].
-func isReference(a *store.Answer) bool {
-	_, ok := record.ReferenceOf(a.Envelope)
-	return ok
-}
-
 // render answers a retry from the reference that the first run left.
-func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, a *store.Answer) {
-	reference, _ := record.ReferenceOf(a.Envelope)
-	response, err := h.route.Render(r, a.Status, reference)
+func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, status int, reference string) {
+	response, err := h.route.Render(r, status, reference)
 	var envelope []byte
 	if err == nil {
 		envelope, err = h.guard.envelope(response)

@@ -110,7 +110,7 @@ func (p *performance) run(ctx context.Context) engine.Result {
 		return engine.Result{Unfit: true}
 	case p.failure != nil:
 		p.failure = settleBy(ctx, p.failure)
-		p.answer = failureAnswer(p.failure)
+		p.answer = problemOf(p.failure).response()
 	}
 	p.tell(engine.From(ctx).Fate())
 	res := resultOf(p.answer.Status)
@@ -138,13 +138,6 @@ func (p *performance) tell(fate Fate) {
 	p.answer.Header = header
 }
 
-// failureAnswer is the answer of a function that returned err.
-func failureAnswer(err error) Response {
-	p := problemOf(err)
-	body, _ := json.Marshal(p) // strings and a number always encode
-	return Response{Status: p.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: body}
-}
-
 // replayedAnswer is the answer of an earlier run. An answer that a StatusError made is that
 // error again.
 func replayedAnswer(a *store.Answer) (storedAnswer, error) {
@@ -162,7 +155,7 @@ func replayedAnswer(a *store.Answer) (storedAnswer, error) {
 	return answer, &StatusError{Status: a.Status, Code: p.Code, Detail: p.Detail}
 }
 
-// problemLine is the header line of an answer that failureAnswer made.
+// problemLine is the header line of an answer of a typedProblem.
 var problemLine = record.Line{Name: "Content-Type", Value: wire.ProblemContentType}
 
 // Do runs fn once for key: [Guard.Do] for a function with types. The first call runs fn. The others get its result,

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
@@ -190,6 +192,12 @@ type typedProblem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	Code   string `json:"code,omitempty"`
+}
+
+// response returns p as an answer in the shape of this package.
+func (p typedProblem) response() Response {
+	body, _ := json.Marshal(p) // strings and a number always encode
+	return Response{Status: p.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: body}
 }
 
 // problemOf returns the answer to a typed function's error.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
 // drainTimeout bounds how long net/http reads the rest of a refused request's
@@ -61,7 +62,8 @@ func (in *intake) read(scope string) ([]byte, *outcome) {
 	in.control = readDeadlinerOf(in.w)
 	in.deadline(in.timeout())
 	if !g.intakes.enter(in) {
-		return nil, closingRefusal()
+		out := engine.ClosingRefusal()
+		return nil, &out
 	}
 	body, err := in.fill(g.cfg.MaxRequestBytes)
 	if err == nil && in.r.ContentLength > int64(len(body)) {
@@ -80,7 +82,8 @@ func (in *intake) refusal(err error) *outcome {
 	g := in.guard
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case late && g.intakes.isClosed(in.web):
-		return closingRefusal()
+		out := engine.ClosingRefusal()
+		return &out
 	case late:
 		return &outcome{Code: wire.BodyTimeout, RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errBuffersFull):

@@ -2,8 +2,6 @@ package server
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +11,6 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/internal/record"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // details has a text for people for every code: its meaning, and what to do.
@@ -53,6 +50,9 @@ var exact = map[error]string{
 	ErrShutdown:    "The service is shutting down. Send the same request with the same key again.",
 }
 
+// urn begins the instance member of a problem, which ends with the ID (RFC 9562 section 4).
+const urn = "urn:uuid:"
+
 // problem is the refusal as the caller gets it.
 func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 	p := wire.NewProblem(out.Code, details[out.Code])
@@ -68,24 +68,11 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 		p.Status = out.Status
 	}
 	p.Retryable = p.Retryable || out.Retryable
-	p.Instance = urn(c.ID)
+	p.Instance = urn + c.ID.String()
 	if s, ok := out.Code.Situation(); p.Retryable && (out.Retryable || ok && s.RetryAfter) {
 		p.RetryAfterMs = max(out.RetryAfter.Milliseconds(), 1)
 	}
 	return p
-}
-
-// instanceID names a request that was refused before its key was known, so that the
-// answer leads to the line in the log.
-func instanceID() (id store.ID) {
-	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
-	return id
-}
-
-// urn returns the ID as the instance member of a problem (RFC 9562 section 4).
-func urn(id store.ID) string {
-	b, _ := id.AppendText(append(make([]byte, 0, 48), "urn:uuid:"...))
-	return string(b)
 }
 
 // unrendered is the answer to a refusal if there is no renderer.
@@ -133,15 +120,13 @@ func (g *Guard) render(r *http.Request, p wire.Problem) (answer Response, err er
 // must not change the status.
 func (g *Guard) renderedFailure(r *http.Request, c *engine.Call, failure typedProblem) Response {
 	if g.cfg.RenderProblem == nil {
-		body, _ := json.Marshal(failure) // strings and a number always encode
-		return Response{Status: failure.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: body}
+		return failure.response()
 	}
-	answer := g.rendered(r, c, wire.Problem{
+	return g.rendered(r, c, wire.Problem{
 		Type: failure.Type, Title: failure.Title, Status: failure.Status, Detail: failure.Detail,
-		Instance: urn(c.ID), Code: wire.Code(failure.Code),
+		Instance: urn + c.ID.String(), Code: wire.Code(failure.Code),
 		Retryable: failure.Status >= http.StatusInternalServerError || neverStored(failure.Status),
 	}, failure.Status)
-	return answer
 }
 
 var errRendered = errors.New("server: RenderProblem returned no refusal")

@@ -22,26 +22,26 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 		// not treat it as complete.
 		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut a connection
 	case rec != nil && rec.passing:
-	case out.Replay != nil && isReference(out.Replay):
-		h.render(w, r, c, out.Replay)
 	case out.Replay != nil:
-		if !h.replay(w, out.Replay) {
+		if reference, ok := record.ReferenceOf(out.Replay.Envelope); ok {
+			h.render(w, r, c, out.Replay.Status, reference)
+		} else if !h.replay(w, out.Replay) {
 			h.refuse(w, r, c, outcome{Code: wire.RecordUnreadable, Asked: true, Err: record.ErrEnvelope})
 		}
 	case out.Ran:
-		rec.serve(w, h.guard, out.Again)
+		rec.serve(w, out.Again)
 	default:
 		h.refuse(w, r, c, out)
 	}
 }
 
 // serve sends the handler's answer.
-func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
+func (r *recorder) serve(w http.ResponseWriter, again bool) {
 	set := newHeaderSetter(r.sent)
 	set.mark(false)
 	r.sent.Del(wire.HeaderCode) // belongs to another service's refusal, which the handler passes on
 	if r.status >= 300 {
-		g.adviseRetry(set, again)
+		set.adviseRetry(again)
 	}
 	trailer := hasTrailer(r.header)
 	r.sent.Del("Content-Length")
@@ -81,7 +81,7 @@ func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
 	set.mark(true)
 	set.set("Cache-Control", "no-store")
 	if a.Status >= 300 {
-		h.guard.adviseRetry(set, false)
+		set.adviseRetry(false)
 	}
 	if bodyAllowed(a.Status) {
 		set.set("Content-Length", strconv.Itoa(len(stored.body)))
@@ -95,7 +95,7 @@ func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
 func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out outcome) {
 	g := h.guard
 	if c.ID == (store.ID{}) {
-		c.ID = instanceID()
+		c.ID = store.ID(engine.NewToken()) // so that the answer leads to the line in the log
 	}
 	p := g.problem(c, &out)
 	h.logRefusal(r, c, p, &out)
@@ -115,7 +115,7 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	if p.RetryAfterMs > 0 {
 		wire.SetRetryAfter(header, p.RetryAfter())
 	}
-	g.adviseRetry(set, p.Retryable)
+	set.adviseRetry(p.Retryable)
 	set.set("Content-Length", strconv.Itoa(len(answer.Body)))
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)
@@ -173,10 +173,10 @@ func (s *headerSetter) mark(replayed bool) {
 }
 
 // adviseRetry says whether a retry can help, in every header that clients know.
-func (g *Guard) adviseRetry(to *headerSetter, again bool) {
+func (s *headerSetter) adviseRetry(again bool) {
 	text := strconv.FormatBool(again)
-	to.set(wire.HeaderShouldRetry, text)
-	to.set(wire.HeaderXShouldRetry, text)
+	s.set(wire.HeaderShouldRetry, text)
+	s.set(wire.HeaderXShouldRetry, text)
 }
 
 // replace gives to the same content as from.

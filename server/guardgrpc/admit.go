@@ -99,9 +99,9 @@ func (m *method) input(in proto.Message) ([]byte, error) {
 
 // keyless reports whether a call goes without a guard because it has no key and needs none.
 func (r *request) keyless() bool {
-	if !r.method.KeyOptional {
+	if !r.method.KeyOptional || hasKey(r.header) {
 		return false
 	}
 	in := message(r.in)
-	return len(r.header(wire.HeaderKey)) == 0 && len(r.header(wire.HeaderKey+"-Bin")) == 0 && (in == nil || r.method.fieldText(in) == "")
+	return in == nil || r.method.fieldText(in) == ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 
 	"connectrpc.com/connect"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -60,10 +59,10 @@ func respond(ctx context.Context, o *outcome, last connect.AnyResponse) (connect
 		maps.Copy(info.ResponseHeader(), header)
 		maps.Copy(info.ResponseTrailer(), trailer)
 	}
-	if last != nil && last.Any() == any(o.reply()) {
+	if last != nil && last.Any() == any(o.answer.message) {
 		return last, nil
 	}
-	return connect.NewResponse(&replay{o.reply()}), nil
+	return connect.NewResponse(&replay{o.answer.message}), nil
 }
 
 // A replay is a stored message as a response of connect, whose type parameter is not known here.
@@ -92,8 +91,8 @@ func (o *outcome) connectError(s *spb.Status) *connect.Error {
 
 // set sets metadata in a header.
 func set(header http.Header, md metadata) {
-	for _, name := range slices.Sorted(maps.Keys(md)) {
-		header[http.CanonicalHeaderKey(name)] = md[name]
+	for name, values := range md {
+		header[http.CanonicalHeaderKey(name)] = values
 	}
 }
 

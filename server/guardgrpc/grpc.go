@@ -31,7 +31,7 @@ func (i *Interceptor) unary(ctx context.Context, in any, info *grpc.UnaryServerI
 	outer := grpc.ServerTransportStreamFromContext(ctx)
 	var last *stream
 	r.run = func(ctx context.Context) (answer, error) {
-		last = &stream{ServerTransportStream: outer}
+		last = &stream{ServerTransportStream: outer, header: metadata{}, trailer: metadata{}}
 		out, err := handler(grpc.NewContextWithServerTransportStream(ctx, last), in)
 		a := answer{header: last.header, trailer: last.trailer}
 		if err == nil {
@@ -56,7 +56,7 @@ func (i *Interceptor) unary(ctx context.Context, in any, info *grpc.UnaryServerI
 		}
 		return nil, status.ErrorProto(s)
 	}
-	return o.reply(), nil
+	return o.answer.message, nil
 }
 
 // stream is a grpc.StreamServerInterceptor: a key on a stream is refused, since a repetition would run again.
@@ -83,9 +83,6 @@ type stream struct {
 func (s *stream) SetHeader(md grpcmetadata.MD) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.header == nil {
-		s.header = metadata{}
-	}
 	s.header.add(md)
 	return nil
 }
@@ -97,9 +94,6 @@ func (s *stream) SendHeader(md grpcmetadata.MD) error { return s.SetHeader(md) }
 func (s *stream) SetTrailer(md grpcmetadata.MD) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.trailer == nil {
-		s.trailer = metadata{}
-	}
 	s.trailer.add(md)
 	return nil
 }

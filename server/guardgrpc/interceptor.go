@@ -10,7 +10,6 @@ import (
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
@@ -239,8 +238,5 @@ func (o *outcome) fails() *spb.Status {
 	}
 	return o.answer.status
 }
-
-// reply returns the message that the caller gets.
-func (o *outcome) reply() proto.Message { return o.answer.message }
 
 func lower(name string) string { return strings.ToLower(name) }

@@ -1,6 +1,7 @@
 package guardgrpc
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -97,11 +98,7 @@ func statusProto(err error) *spb.Status {
 
 // problemStatus returns the status of a handler that returned a [server.StatusError].
 func problemStatus(e *server.StatusError) *spb.Status {
-	p := &spb.Status{Code: int32(codeOf(e.Status)), Message: e.Detail} //nolint:gosec // codes are small
-	if p.GetMessage() == "" {
-		p.Message = http.StatusText(e.Status)
-	}
-	return p
+	return &spb.Status{Code: int32(codeOf(e.Status)), Message: cmp.Or(e.Detail, http.StatusText(e.Status))} //nolint:gosec // codes are small
 }
 
 // refusalStatus returns the status of a refusal. It leaves out the text of the cause, which may hold what is not the

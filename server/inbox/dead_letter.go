@@ -43,7 +43,7 @@ func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 	var failure error
 	_, replayed, err := a.inbox.guard.Do(ctx, task, key, a.message.Payload, func(ctx context.Context) (server.Response, error) {
 		if failure = a.deadLetter(ctx, cause); failure != nil {
-			return failureResponse(), nil
+			return failedAnswer, nil
 		}
 		return server.Response{Status: statusHandled}, server.Settle(ctx, server.DeadLetter())
 	})

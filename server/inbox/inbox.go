@@ -201,11 +201,8 @@ func (a *attempt) run(ctx context.Context) (Delivery, error) {
 	}
 }
 
-// failureResponse returns the answer of a failed attempt. It leaves the error out: with any error the attempt failed, and nothing
-// is stored.
-func failureResponse() server.Response {
-	return server.Response{Status: http.StatusInternalServerError}
-}
+// failedAnswer is the answer of a failed attempt. It leaves the error out, and nothing of it is stored.
+var failedAnswer = server.Response{Status: http.StatusInternalServerError}
 
 // work is the handler: the fence counts the attempts.
 func (a *attempt) work(ctx context.Context) (server.Response, error) {
@@ -214,14 +211,14 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 	if n > last {
 		a.cause = cmp.Or(a.cause, ErrAttemptsSpent)
 		if a.err = a.deadLetter(ctx, a.cause); a.err != nil {
-			return failureResponse(), nil
+			return failedAnswer, nil
 		}
 		a.dead = true
 		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
 	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
 		a.spent, a.cause = a.last, a.err
-		return failureResponse(), nil
+		return failedAnswer, nil
 	}
 	return server.Response{Status: statusHandled}, nil
 }

@@ -15,7 +15,7 @@ import (
 // panic or Goexit of the handler passes through it after the key was settled.
 func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 	if !e.drain.enter() {
-		return e.closingRefusal()
+		return ClosingRefusal()
 	}
 	defer e.drain.leave()
 	if t := e.cfg.Tracer; t != nil {
@@ -147,7 +147,8 @@ func (e *Engine) toOutcome(ctx context.Context, c *Call, d decision, rec *store.
 	return Outcome{Replay: &answer, Trace: e.traceOf(&answer)}
 }
 
-func (e *Engine) closingRefusal() Outcome {
+// ClosingRefusal refuses a call while the engine shuts down.
+func ClosingRefusal() Outcome {
 	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: ErrShutdown}
 }
 

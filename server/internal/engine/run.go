@@ -48,7 +48,7 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 	defer r.open(ctx)()
 	if e.drain.isClosed() {
 		r.release(false)
-		return e.closingRefusal()
+		return ClosingRefusal()
 	}
 	m.beginRun(f.record)
 	var out Outcome

@@ -108,7 +108,7 @@ func (m *member) stopWaiting(g *group) {
 	if m.waits {
 		m.waits = false
 		g.waiting--
-		m.all.waiting.remove(m.scope, m.bytes)
+		m.all.waiting.change(m.scope, -1, -m.bytes)
 	}
 }
 
@@ -207,7 +207,7 @@ func (m *member) admit(most WaiterLimits) bool {
 		if !m.waits && g.waiting < most.PerKey && m.all.waiting.fits(m.scope, m.bytes, most) {
 			m.waits = true
 			g.waiting++
-			m.all.waiting.add(m.scope, m.bytes)
+			m.all.waiting.change(m.scope, 1, m.bytes)
 		}
 		return false
 	})

@@ -30,16 +30,11 @@ func (w *waiting) fits(scope string, bytes int64, most WaiterLimits) bool {
 	return room{most.Places, most.Bytes}.holds(w.all, bytes) && most.share(scope).holds(w.byScope[scope], bytes)
 }
 
-func (w *waiting) add(scope string, bytes int64) {
+// change adds places and bytes of a scope, or takes them away.
+func (w *waiting) change(scope string, places, bytes int64) {
 	if w.byScope == nil {
 		w.byScope = make(map[string]room)
 	}
-	w.change(scope, 1, bytes)
-}
-
-func (w *waiting) remove(scope string, bytes int64) { w.change(scope, -1, -bytes) }
-
-func (w *waiting) change(scope string, places, bytes int64) {
 	w.all.places += places
 	w.all.bytes += bytes
 	used := w.byScope[scope]
