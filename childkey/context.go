@@ -11,7 +11,7 @@ type contextKey struct{}
 func NewContext(ctx context.Context, parent Key) context.Context {
 	var f *Family
 	if !parent.IsZero() {
-		f = newFamily(parent)
+		f = &Family{parent: parent}
 	}
 	return context.WithValue(ctx, contextKey{}, f)
 }

@@ -24,9 +24,6 @@ type use struct {
 	note    any
 }
 
-// newFamily returns a family without children.
-func newFamily(parent Key) *Family { return &Family{parent: parent} }
-
 // Parent returns the family's parent key.
 func (f *Family) Parent() Key {
 	if f == nil {

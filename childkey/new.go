@@ -15,18 +15,14 @@ import (
 // Make a parent key once per intent and keep it before the first call goes
 // out: a process that starts over with another key does everything again.
 // [FromParts] needs no keeping.
-func New() (Key, error) { return newV4(rand.Reader) }
-
-func newV4(random io.Reader) (Key, error) { return newUUID(random, uuid.NewRandomFromReader) }
+func New() (Key, error) { return newUUID(rand.Reader, uuid.NewRandomFromReader) }
 
 // NewV7 returns a random parent key, a UUIDv7 (RFC 9562 section 5.7). Keys made
 // later sort later, which some stores like in an index; and whoever sees the
 // key learns the millisecond of its creation. Choose it only where nobody
 // outside may mind, and where callees do not insist on version 4. Its errors
 // are [New]'s. It is safe for concurrent use.
-func NewV7() (Key, error) { return newV7(rand.Reader) }
-
-func newV7(random io.Reader) (Key, error) { return newUUID(random, uuid.NewV7FromReader) }
+func NewV7() (Key, error) { return newUUID(rand.Reader, uuid.NewV7FromReader) }
 
 // MustNew is [New] for programs that cannot go on without a key. It panics if
 // the random source fails.

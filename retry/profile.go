@@ -285,21 +285,11 @@ func newCarrier(p *Profile) carrier {
 	if c.replayed == nil {
 		c.replayed = replayedHeader
 	}
-	for _, name := range p.Headers {
-		switch http.CanonicalHeaderKey(name) {
-		case wire.HeaderFirstSent:
-			c.firstSent = true
-		case wire.HeaderCancels:
-			c.cancels = true
-		case wire.HeaderParent:
-			c.parent = true
-		case wire.HeaderRetryAttempt:
-			c.attempt = true
-		case wire.HeaderRetryAllowance:
-			c.callerRetries = true
-		case wire.HeaderRequestTimeout:
-			c.timeout = true
-		}
+	for header, gets := range map[string]*bool{
+		wire.HeaderFirstSent: &c.firstSent, wire.HeaderCancels: &c.cancels, wire.HeaderParent: &c.parent,
+		wire.HeaderRetryAttempt: &c.attempt, wire.HeaderRetryAllowance: &c.callerRetries, wire.HeaderRequestTimeout: &c.timeout,
+	} {
+		*gets = slices.ContainsFunc(p.Headers, func(name string) bool { return strings.EqualFold(name, header) })
 	}
 	return c
 }

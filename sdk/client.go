@@ -98,9 +98,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.MaxParallel < 0 {
 		return nil, fmt.Errorf("%w: MaxParallel: %d is negative", ErrConfig, cfg.MaxParallel)
 	}
-	c := &Client{services: make(map[string]*service, len(cfg.Services)), maxParallel: cfg.MaxParallel}
-	if c.maxParallel == 0 {
-		c.maxParallel = DefaultMaxParallel
+	c := &Client{
+		services:    make(map[string]*service, len(cfg.Services)),
+		maxParallel: cmp.Or(cfg.MaxParallel, DefaultMaxParallel),
 	}
 	if _, err := retry.New(cfg.Retry); err != nil {
 		return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, err)
