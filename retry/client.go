@@ -102,8 +102,7 @@ func (c *Client) Close() {
 // call as of any other. Refuse returns the call's error.
 func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
 	r := run{task: task}
-	r.note(ctx, nil)
-	r.open(ctx, c)
+	r.open(ctx, c, nil)
 	failed := r.fail(nil, err)
 	r.noteEnd(failed)
 	r.observeCall(nil, failed)
@@ -214,8 +213,7 @@ func Do[T any](
 ) (T, error) {
 	r := run{task: task, safe: !task.Key.IsZero()}
 	r.resume(ctx, false)
-	r.note(ctx, nil)
-	r.open(ctx, c)
+	r.open(ctx, c, nil)
 	if classify == nil {
 		classify = Classify[T]
 	}

@@ -74,8 +74,7 @@ func (p *passage) enter(c *Client) {
 		p.task.Service = p.req.URL.Host
 	}
 	p.resume(p.req.Context(), p.safe)
-	p.note(p.req.Context(), &Call{Method: method, url: p.req.URL})
-	p.open(p.req.Context(), c)
+	p.open(p.req.Context(), c, &Call{Method: method, url: p.req.URL})
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }

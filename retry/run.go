@@ -51,10 +51,12 @@ func (r *run) resume(ctx context.Context, reads bool) {
 	}
 }
 
-// open starts the clock of the call that r.task is.
-func (r *run) open(ctx context.Context, c *Client) {
+// open starts the clock of the call that r.task is, and notes it in the Calls of ctx; call is
+// nil if it is not one over HTTP.
+func (r *run) open(ctx context.Context, c *Client, call *Call) {
 	c = c.made()
 	r.client = c
+	r.note(ctx, call)
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
 	if o := c.cfg.Observer; o != nil {
