@@ -21,28 +21,28 @@ func ConnectInterceptor(client *sdk.Client, service string) (connect.Interceptor
 	if err != nil {
 		return nil, err
 	}
-	return &connectInterceptor{c}, nil
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if !req.Spec().IsClient {
+				return next(ctx, req)
+			}
+			return c.callConnect(ctx, &connectStub{next: next, req: req})
+		}
+	}), nil
 }
 
-type connectInterceptor struct{ caller *caller }
-
-// WrapUnary implements connect.Interceptor.
-func (c *connectInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if !req.Spec().IsClient {
-			return next(ctx, req)
-		}
-		v := &connectStub{next: next, req: req}
-		effects := req.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects
-		if err := c.caller.call(ctx, req.Spec().Procedure, req.Any(), effects, v); err != nil {
-			var own *Error
-			if v.failed != nil && errors.As(err, &own) {
-				return nil, &connectFailure{own: own, failed: v.failed}
-			}
-			return nil, err
-		}
+// callConnect makes the call of v.
+func (c *caller) callConnect(ctx context.Context, v *connectStub) (connect.AnyResponse, error) {
+	spec := v.req.Spec()
+	err := c.call(ctx, spec.Procedure, v.req.Any(), spec.IdempotencyLevel != connect.IdempotencyNoSideEffects, v)
+	var own *Error
+	switch {
+	case err == nil:
 		return v.resp, nil
+	case v.failed != nil && errors.As(err, &own):
+		return nil, &connectFailure{own: own, failed: v.failed}
 	}
+	return nil, err
 }
 
 // A connectFailure is an Error, with the last error of connect.
@@ -55,16 +55,6 @@ func (e *connectFailure) Error() string { return e.own.Error() }
 
 // Unwrap returns both.
 func (e *connectFailure) Unwrap() []error { return []error{e.failed, e.own} }
-
-// WrapStreamingClient implements connect.Interceptor.
-func (c *connectInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (c *connectInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return next
-}
 
 // A connectStub is the invocation of a client of connect.
 type connectStub struct {
