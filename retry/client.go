@@ -82,7 +82,7 @@ func (c *Client) Check(call Call) error {
 	if c = c.made(); c == unmade {
 		return errUnmade
 	}
-	var f frozen
+	var f frozenCall
 	_, err := f.freeze(&call, &c.carrier)
 	return err
 }

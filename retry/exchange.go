@@ -16,7 +16,7 @@ import (
 // hooks share with the transport below it.
 type exchange struct {
 	run
-	frozen frozen
+	frozen frozenCall
 	follow bool // redirects
 	whole  bool // the caller gets the answer, whatever its status
 

@@ -15,8 +15,8 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// A frozen is a call as every attempt sends it.
-type frozen struct {
+// A frozenCall is a call as every attempt sends it.
+type frozenCall struct {
 	carrier   *carrier    // of the client
 	header    http.Header // the caller's
 	keyed     bool        // the request's own line with the key is sent
@@ -32,7 +32,7 @@ type frozen struct {
 var ours = slices.Concat(Fanonce().Headers, []string{wire.HeaderKey})
 
 // freeze checks the call, copies it and returns its URL. Its error wraps ErrInvalid.
-func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
+func (f *frozenCall) freeze(call *Call, c *carrier) (*url.URL, error) {
 	if !isToken(call.Method) || call.Method == http.MethodConnect {
 		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
@@ -52,7 +52,7 @@ func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
 	return u, f.freezeBody(call)
 }
 
-func (f *frozen) freezeBody(call *Call) error {
+func (f *frozenCall) freezeBody(call *Call) error {
 	switch {
 	case f.carrier.bodyField != "" && !call.Key.IsZero() && (call.size() > 0 || !isIdempotent(call.Method)):
 		if call.Stream != nil {
@@ -100,7 +100,7 @@ func withKey(body []byte, name string, key childkey.Key) ([]byte, error) {
 
 // freezeHeader checks the caller's header and copies it, names in one spelling. Without a
 // Profile the header of a request stays as it is.
-func (f *frozen) freezeHeader(call *Call) error {
+func (f *frozenCall) freezeHeader(call *Call) error {
 	c := f.carrier
 	f.header = make(http.Header, len(call.Header))
 	asGiven := call.owned && c.asGiven
@@ -126,7 +126,7 @@ func (f *frozen) freezeHeader(call *Call) error {
 }
 
 // freezeFields spells the headers of ours that stay the same.
-func (f *frozen) freezeFields(call *Call) {
+func (f *frozenCall) freezeFields(call *Call) {
 	c := f.carrier
 	asGiven := call.owned && c.asGiven // then the request has them
 	switch {

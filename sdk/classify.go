@@ -63,7 +63,7 @@ func withOutcome(b *branch, outcome retry.Outcome, evidence string, err error) e
 	}
 	e := &retry.Error{
 		Outcome: outcome, Evidence: evidence, Operation: b.name,
-		Err: overruled{err: err, again: Resumable(err) || b.made.Unknown() > 0},
+		Err: overruledError{err: err, again: Resumable(err) || b.made.Unknown() > 0},
 	}
 	if failed != nil { // what was answered stays true
 		e.Status, e.Code, e.Detail, e.Body = failed.Status, failed.Code, failed.Detail, failed.Body
@@ -71,17 +71,17 @@ func withOutcome(b *branch, outcome retry.Outcome, evidence string, err error) e
 	return e
 }
 
-// overruled is an error whose own outcome does not hold: it is shown, and
+// An overruledError is an error whose own outcome does not hold: it is shown, and
 // matches whatever it matched but the outcome.
-type overruled struct {
+type overruledError struct {
 	err   error
 	again bool // another run can end otherwise
 }
 
-func (e overruled) Error() string { return e.err.Error() }
+func (e overruledError) Error() string { return e.err.Error() }
 
 // Is hides the outcome sentinels; Unwrap would show them.
-func (e overruled) Is(target error) bool {
+func (e overruledError) Is(target error) bool {
 	switch target {
 	case retry.ErrNotSent, retry.ErrRejected, retry.ErrUnknown, retry.ErrCompleted:
 		return false
@@ -90,7 +90,7 @@ func (e overruled) Is(target error) bool {
 }
 
 // As hides the *retry.Error that says the outcome.
-func (e overruled) As(target any) bool {
+func (e overruledError) As(target any) bool {
 	if _, ok := target.(**retry.Error); ok {
 		return false
 	}
@@ -139,7 +139,7 @@ func (f *functionError) add(err error) {
 	case *DependencyError: // what was not begun for it leaves nothing
 	case *retry.Error:
 		f.addCall(e)
-	case retryable:
+	case retryableError:
 		f.add(e.err)
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
@@ -229,7 +229,7 @@ func Resumable(err error) bool {
 		return Resumable(e.Err)
 	case *retry.Error:
 		return e != nil && resumableCall(e)
-	case retryable:
+	case retryableError:
 		return Resumable(e.err)
 	case interface{ Resumable() bool }:
 		return e.Resumable()
@@ -246,7 +246,7 @@ func Resumable(err error) bool {
 
 // resumableCall is [Resumable] for the error of a call, or of a branch.
 func resumableCall(e *retry.Error) bool {
-	var function overruled
+	var function overruledError
 	var dependency *DependencyError
 	switch {
 	case errors.As(e.Err, &function):

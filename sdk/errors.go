@@ -128,20 +128,20 @@ func (e *FanoutError) Unwrap() []error {
 	if again {
 		for i, err := range errs {
 			if errors.Is(err, retry.ErrNotRetryable) {
-				errs[i] = retryable{err}
+				errs[i] = retryableError{err}
 			}
 		}
 	}
 	return errs
 }
 
-// A retryable is an error that matches all that err does but ErrNotRetryable.
-type retryable struct{ err error }
+// A retryableError is an error that matches all that err does but ErrNotRetryable.
+type retryableError struct{ err error }
 
-func (r retryable) Error() string { return r.err.Error() }
+func (r retryableError) Error() string { return r.err.Error() }
 
-func (r retryable) Is(target error) bool {
+func (r retryableError) Is(target error) bool {
 	return target != retry.ErrNotRetryable && target != wire.ErrNotRetryable && errors.Is(r.err, target)
 }
 
-func (r retryable) As(target any) bool { return errors.As(r.err, target) }
+func (r retryableError) As(target any) bool { return errors.As(r.err, target) }

@@ -83,7 +83,7 @@ func (t *transport) refuse(req *http.Request, operation string, err error) *retr
 
 // pass sends a request that gets no key. If a redirect led it to another origin, it does not
 // get the service's headers.
-func (t *transport) pass(s *service, req *http.Request, n named) (*http.Response, error) {
+func (t *transport) pass(s *service, req *http.Request, n callName) (*http.Response, error) {
 	out := req
 	if !n.elsewhere {
 		header, err := s.headerOf(req.Context(), req.Header, s.headerFunc)
@@ -101,7 +101,7 @@ func (t *transport) pass(s *service, req *http.Request, n named) (*http.Response
 }
 
 // exchange sends a request under its child key.
-func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
+func (s *service) exchange(req *http.Request, n callName) (*http.Response, error) {
 	var d delivery
 	defer func() {
 		if d.call != nil {
@@ -138,7 +138,7 @@ func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
 
 // adopt makes the call that was read from a request one of the service's: it derives the key
 // and adds the headers.
-func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoing, error) {
+func (s *service) adopt(ctx context.Context, call *retry.Call, n callName) (*outgoing, error) {
 	call.Service, call.Operation = s.name, n.operation
 	child, err := s.deriveChild(ctx, Request{
 		Service: s.name, Operation: n.operation, Discriminators: n.discriminators,
@@ -204,8 +204,8 @@ func (s *service) serves(u *url.URL) (path string, ok bool) {
 	return path, true
 }
 
-// A named is what a request through [Client.RoundTripper] is called.
-type named struct {
+// A callName is the name of the call that a request through [Client.RoundTripper] makes.
+type callName struct {
 	operation      string // "": it gets no key
 	discriminators []string
 	method         string // of the first request, from which redirects led here
@@ -215,9 +215,9 @@ type named struct {
 
 // nameOf names the call that req makes. A redirect is the call of the request that it was
 // the answer to.
-func (s *service) nameOf(req *http.Request) (named, error) {
+func (s *service) nameOf(req *http.Request) (callName, error) {
 	if req.URL == nil {
-		return named{}, fmt.Errorf("%w: a request without URL", ErrRequest)
+		return callName{}, fmt.Errorf("%w: a request without URL", ErrRequest)
 	}
 	first := req
 	for first.Response != nil && first.Response.Request != nil && first.Response.Request.URL != nil {
@@ -227,11 +227,11 @@ func (s *service) nameOf(req *http.Request) (named, error) {
 	path, served := s.serves(first.URL)
 	switch {
 	case req.URL.Opaque != "" || first.URL.Opaque != "":
-		return named{}, fmt.Errorf("%w: its URL is opaque, and does not show the path", ErrRequest)
+		return callName{}, fmt.Errorf("%w: its URL is opaque, and does not show the path", ErrRequest)
 	case !served:
-		return named{}, fmt.Errorf("%w: it leads to %q, not to the service", ErrRequest, first.URL.Host)
+		return callName{}, fmt.Errorf("%w: it leads to %q, not to the service", ErrRequest, first.URL.Host)
 	case isSafe(req.Method) || req.Method == "":
-		return named{elsewhere: !here}, nil
+		return callName{elsewhere: !here}, nil
 	}
 	n, err := s.operationOf(first, path)
 	switch {
@@ -247,8 +247,8 @@ func (s *service) nameOf(req *http.Request) (named, error) {
 }
 
 // operationOf names the first request of a call.
-func (s *service) operationOf(first *http.Request, path string) (named, error) {
-	n := named{method: first.Method, target: cmp.Or(first.Host, first.URL.Host) + first.URL.RequestURI()}
+func (s *service) operationOf(first *http.Request, path string) (callName, error) {
+	n := callName{method: first.Method, target: cmp.Or(first.Host, first.URL.Host) + first.URL.RequestURI()}
 	if s.operation != nil {
 		probe := *first
 		probe.Body = nil // it is the call's

@@ -41,9 +41,9 @@ type answer struct {
 	notSent bool
 }
 
-// A marked is an invocation in a ctx. Code that runs under that ctx, such as a HeaderFunc, may make calls of its
+// A markedInvocation is an invocation in a ctx. Code that runs under that ctx, such as a HeaderFunc, may make calls of its
 // own: only the requests with its mark are attempts of the invocation.
-type marked struct {
+type markedInvocation struct {
 	invocation invocation
 	mark       string
 }
@@ -58,12 +58,12 @@ var marks atomic.Uint64
 // with returns ctx, in which v makes the attempts of the requests with the mark.
 func with(ctx context.Context, v invocation) (marking context.Context, mark string) {
 	mark = strconv.FormatUint(marks.Add(1), 36)
-	return context.WithValue(ctx, markedKey{}, marked{v, mark}), mark
+	return context.WithValue(ctx, markedKey{}, markedInvocation{v, mark}), mark
 }
 
 // invocationOf returns what makes the attempts that req is one of; nil if nothing does.
 func invocationOf(req *http.Request) invocation {
-	m, _ := req.Context().Value(markedKey{}).(marked)
+	m, _ := req.Context().Value(markedKey{}).(markedInvocation)
 	if mark := req.Header[headerMark]; len(mark) != 1 || mark[0] != m.mark {
 		return nil
 	}
