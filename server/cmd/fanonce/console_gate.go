@@ -33,7 +33,6 @@ type gate struct {
 
 const (
 	loginPath  = "/login"
-	logoutPath = "/logout"
 	sessionFor = 12 * time.Hour
 )
 
@@ -54,8 +53,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case r.URL.Path == loginPath:
 		g.login(w, r)
-	case r.URL.Path == logoutPath:
-		g.logout(w, r)
 	case !g.isAdmitted(r):
 		refuse(w)
 	default:
@@ -109,20 +106,16 @@ func (g *gate) isAdmitted(r *http.Request) bool {
 	return ok && g.now().Before(end)
 }
 
-// admit makes a session and gives the browser its cookie.
+// admit makes a session and gives the browser its cookie. The cookie cannot be Secure, because only http leads to this
+// server.
 func (g *gate) admit(w http.ResponseWriter) {
-	id, now := newSecret(), g.now()
+	id := newSecret()
 	g.mu.Lock()
-	g.sessions[id] = now.Add(sessionFor)
+	g.sessions[id] = g.now().Add(sessionFor)
 	g.mu.Unlock()
-	http.SetCookie(w, g.newCookie(id, int(sessionFor/time.Second)))
-}
-
-// newCookie returns the cookie of a session. It cannot be Secure, because only http leads to this server.
-func (g *gate) newCookie(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // see above
-		Name: g.cookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-	}
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // see above
+		Name: g.cookie, Value: id, Path: "/", MaxAge: int(sessionFor / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>
@@ -139,7 +132,6 @@ var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>
 <p>{{.Text}}</p>
 {{- if .Go}}
 <p><a href="/">Go on to the console</a></p>
-<form method="post" action="/logout"><button>Sign out</button></form>
 {{- end}}
 </main>
 </html>
@@ -172,20 +164,6 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	}
 	g.admit(w)
 	show(w, http.StatusOK, pageData{Head: "Signed in", Text: "You are " + g.actor + ".", Go: true})
-}
-
-// logout ends the session. A form of another site cannot: its request brings no cookie.
-func (g *gate) logout(w http.ResponseWriter, r *http.Request) {
-	cookie, err := r.Cookie(g.cookie)
-	if r.Method != http.MethodPost || err != nil {
-		refuse(w)
-		return
-	}
-	g.mu.Lock()
-	delete(g.sessions, cookie.Value)
-	g.mu.Unlock()
-	http.SetCookie(w, g.newCookie("", -1))
-	show(w, http.StatusOK, pageData{Head: "Signed out", Text: "This browser is out."})
 }
 
 // takeToken uses the token up. The next one goes to the terminal.

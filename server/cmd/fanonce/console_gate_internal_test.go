@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -48,14 +47,8 @@ func browser(t *testing.T) *http.Client {
 // visit gets a page, and returns its status and its text.
 func (d *door) visit(t *testing.T, c *http.Client, path string, change func(*http.Request)) (int, string) {
 	t.Helper()
-	return d.send(t, c, http.MethodGet, path, nil, change)
-}
-
-func (d *door) send(t *testing.T, c *http.Client, method, path string, form url.Values, change func(*http.Request)) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, d.URL+path, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.URL+path, nil)
 	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if change != nil {
 		change(req)
 	}
@@ -71,7 +64,7 @@ func TestGate_token(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
 	ann, eve := browser(t), browser(t)
-	for _, path := range []string{"/", "/keys", "/asset/console.css", "/login", "/login?token=", "/login?token=second", "/logout"} {
+	for _, path := range []string{"/", "/keys", "/asset/console.css", "/login", "/login?token=", "/login?token=second"} {
 		status, body := d.visit(t, eve, path, nil)
 		require.Equal(t, http.StatusUnauthorized, status, path)
 		require.NotContains(t, body, "hello", path)
@@ -89,11 +82,6 @@ func TestGate_token(t *testing.T) {
 	require.Len(t, d.tokens, 1)
 	status, _ = d.visit(t, browser(t), "/login?token="+d.tokens[0], nil)
 	require.Equal(t, http.StatusOK, status)
-
-	status, _ = d.send(t, ann, http.MethodPost, "/logout", nil, nil)
-	require.Equal(t, http.StatusOK, status)
-	status, _ = d.visit(t, ann, "/", nil)
-	require.Equal(t, http.StatusUnauthorized, status, "the session outlives the way out")
 }
 
 func TestGate_cookie(t *testing.T) {

@@ -38,17 +38,18 @@ const (
 	exitInterrupted = 130 // as a shell reports SIGINT
 )
 
-// errNo is wrapped by errors of commands that ran and whose answer is no.
-var errNo = errors.New("no")
+// answeredNo is an error that ends the program with [exitNo]: the command ran, and its answer is no. Its text may be
+// empty: then the output says it all.
+type answeredNo string
 
-// answeredNo is an error that ends the program with [exitNo]. Its text may be empty: then the output says it all.
-type answeredNo struct{ text string }
+func (a answeredNo) Error() string { return string(a) }
 
-func (a answeredNo) Error() string { return a.text }
+func no(format string, args ...any) error { return answeredNo(fmt.Sprintf(format, args...)) }
 
-func (a answeredNo) Is(target error) bool { return target == errNo }
-
-func no(format string, args ...any) error { return answeredNo{fmt.Sprintf(format, args...)} }
+func isNo(err error) bool {
+	var answer answeredNo
+	return errors.As(err, &answer)
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -77,7 +78,7 @@ func report(ctx context.Context, stderr io.Writer, err error) int {
 	}
 	code := exitTrouble
 	switch {
-	case errors.Is(err, errNo):
+	case isNo(err):
 		code = exitNo
 	case ctx.Err() != nil:
 		code = exitInterrupted

@@ -183,7 +183,7 @@ func (x action[T]) carryOut(ctx context.Context, a *app, out *verbOut, targets [
 		switch {
 		case err == nil:
 			out.Done++
-		case errors.Is(err, errNo):
+		case isNo(err):
 			out.Refused = append(out.Refused, x.id(t)+": "+oneLine(err.Error()))
 		default:
 			return fmt.Errorf("%s of %s: %w", out.Verb, x.id(t), err)

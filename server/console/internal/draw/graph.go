@@ -75,7 +75,7 @@ func (g Graph) SVG() template.HTML {
 	if g.Width > mostScaled {
 		classes += " wide"
 	}
-	w.beginFixed(classes, g.Width, g.Height, g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
+	w.beginPicture(classes, num(g.Width), num(g.Height), "0 0 "+num(g.Width)+" "+num(g.Height), fmt.Sprintf("%s: %d steps", g.Title, len(g.Boxes)), links)
 	for _, e := range g.Edges {
 		if e.X1 == e.X2 {
 			w.writeEmpty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dV%d", e.X1, e.Y1, e.Y2))

@@ -39,8 +39,8 @@ func (t Timeline) SVG() template.HTML {
 		links = links || b.Href != ""
 	}
 	var w writer
-	w.beginFluid("draw timeline", axisRow+barRow*len(t.Bars), t.Title,
-		fmt.Sprintf("%d lines in %s", len(t.Bars), round(to.Sub(from))), links)
+	w.beginPicture("draw timeline", "100%", num(axisRow+barRow*len(t.Bars)), "",
+		fmt.Sprintf("%s: %d lines in %s", t.Title, len(t.Bars), round(to.Sub(from))), links)
 	if !from.IsZero() {
 		t.axis(&w, to.Sub(from))
 	}

@@ -41,26 +41,13 @@ func (w *writer) text(name, text string, attributes ...string) {
 	w.close(name)
 }
 
-// beginFixed begins a picture whose places are pixels. A narrower place shows the whole picture smaller, by its viewBox.
-func (w *writer) beginFixed(class string, width, height int, title, description string, links bool) {
-	w.root(class, num(width), num(height), "0 0 "+num(width)+" "+num(height), title, description, links)
-}
-
-// beginFluid begins a picture whose places are parts of its width. It is as wide as its place, and its text stays as large. A
-// viewBox would make the text smaller.
-func (w *writer) beginFluid(class string, height int, title, description string, links bool) {
-	w.root(class, "100%", num(height), "", title, description, links)
-}
-
-// root begins a picture. Links are hidden by the role "img", so a picture with links is a group.
-func (w *writer) root(class, width, height, viewBox, title, description string, links bool) {
+// beginPicture begins a picture. A picture in pixels has a viewBox, so that a narrower place shows all of it smaller. One
+// in parts of its width has none, because its text would become smaller. Links are hidden by the role "img", so a
+// picture with links is a group.
+func (w *writer) beginPicture(class, width, height, viewBox, label string, links bool) {
 	role := "img"
 	if links {
 		role = "group"
-	}
-	label := title
-	if description != "" {
-		label += ": " + description
 	}
 	w.open("svg", "xmlns", "http://www.w3.org/2000/svg", "class", class, "width", width, "height", height, "viewBox", viewBox,
 		"role", role, "aria-label", label)
@@ -101,19 +88,8 @@ func class(prefix, word string) string {
 
 func num(n int) string { return strconv.Itoa(n) }
 
-// decimal returns f with at most one decimal place. A value that is not finite counts as 0.
-func decimal(f float64) string {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		f = 0
-	}
-	f = math.Round(f*10) / 10
-	if f == 0 {
-		f = 0 // not -0
-	}
-	return strconv.FormatFloat(f, 'f', -1, 64)
-}
-
-func percent(f float64) string { return decimal(f*100) + "%" }
+// percent returns a part of the picture with at most one decimal place.
+func percent(f float64) string { return strconv.FormatFloat(math.Round(f*1000)/10, 'f', -1, 64) + "%" }
 
 // short returns text with at most n characters. The last one is an ellipsis if there were more.
 func short(text string, n int) string {
