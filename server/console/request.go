@@ -70,16 +70,14 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	stores := make([]tree.Store, len(c.cfg.Stores))
-	for i := range stores {
-		s := &c.cfg.Stores[i]
-		stores[i] = tree.Store{Name: s.Name, Reader: s.Reader}
+	var sources []tree.Source
+	for i := range c.cfg.Stores {
+		sources = append(sources, tree.Source{Name: c.cfg.Stores[i].Name, Store: c.cfg.Stores[i].Reader})
 	}
-	journals := make([]tree.Journal, len(c.cfg.Sagas))
-	for i := range journals {
-		journals[i] = tree.Journal{Name: c.cfg.Sagas[i].Name, Reader: c.cfg.Sagas[i].Reader}
+	for i := range c.cfg.Sagas {
+		sources = append(sources, tree.Source{Name: c.cfg.Sagas[i].Name, Journal: c.cfg.Sagas[i].Reader})
 	}
-	d := requestData{ID: id.String(), Tree: tree.Build(ctx, stores, journals, id, tree.Limits{})}
+	d := requestData{ID: id.String(), Tree: tree.Build(ctx, sources, id, tree.Limits{})}
 	for _, n := range d.Tree.Roots {
 		d.Roots = append(d.Roots, c.hopOf(n))
 	}

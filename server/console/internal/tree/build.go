@@ -8,16 +8,11 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// A Store is the store of one hop.
-type Store struct {
-	Name   string
-	Reader store.Reader
-}
-
-// A Journal is the journal of one service's sagas.
-type Journal struct {
-	Name   string
-	Reader journal.Reader
+// A Source is the store of one hop, or the journal of one service's sagas.
+type Source struct {
+	Name    string
+	Store   store.Reader   // nil: it is a journal
+	Journal journal.Reader // nil: it is a store
 }
 
 // Limits bound a [Tree].
@@ -50,20 +45,23 @@ func (l Limits) withDefaults() Limits {
 // Sources are asked side by side. A source that fails, or is slower than [Limits].Ask, is asked no more, and
 // becomes a node of KindFailed. Build returns after [Limits].Total at the latest, or when ctx ends. It is safe for
 // concurrent use.
-func Build(ctx context.Context, stores []Store, journals []Journal, id store.ID, limits Limits) Tree {
+func Build(ctx context.Context, sources []Source, id store.ID, limits Limits) Tree {
 	limits = limits.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, limits.Total)
 	defer cancel()
 	b := &builder{
-		limits: limits, sources: sourcesOf(stores, journals), asked: id,
+		limits: limits, asked: id,
 		shown: map[place]bool{}, expanded: map[store.ID]bool{},
+	}
+	for _, s := range sources {
+		b.sources = append(b.sources, &source{Source: s})
 	}
 	b.tree.Roots = b.climb(ctx)
 	b.descend(ctx)
 	b.tree.CutTime = ctx.Err() != nil
 	for _, s := range b.sources {
 		if s.err != nil {
-			b.tree.Roots = append(b.tree.Roots, &Node{Kind: KindFailed, Source: s.name, Err: s.err})
+			b.tree.Roots = append(b.tree.Roots, &Node{Kind: KindFailed, Source: s.Name, Err: s.err})
 		}
 	}
 	return b.tree

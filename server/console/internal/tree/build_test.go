@@ -138,17 +138,17 @@ func text(t tree.Tree) string {
 	return b.String()
 }
 
-func build(t *testing.T, hops []tree.Store, journals []tree.Journal, of int, limits tree.Limits) tree.Tree {
+func build(t *testing.T, hops []tree.Source, journals []tree.Source, of int, limits tree.Limits) tree.Tree {
 	t.Helper()
-	return tree.Build(t.Context(), hops, journals, id(of), limits)
+	return tree.Build(t.Context(), append(slices.Clone(hops), journals...), id(of), limits)
 }
 
 func TestBuild_findsTheTopAndAllBelow(t *testing.T) {
 	t.Parallel()
-	hops := []tree.Store{
-		{Name: "shop", Reader: &hop{records: []store.Record{record(1, 0, 0)}}},
-		{Name: "stock", Reader: &hop{records: []store.Record{record(3, 1, 20), record(2, 1, 10), record(9, 8, 10)}}},
-		{Name: "bank", Reader: &hop{records: []store.Record{record(4, 3, 30)}}},
+	hops := []tree.Source{
+		{Name: "shop", Store: &hop{records: []store.Record{record(1, 0, 0)}}},
+		{Name: "stock", Store: &hop{records: []store.Record{record(3, 1, 20), record(2, 1, 10), record(9, 8, 10)}}},
+		{Name: "bank", Store: &hop{records: []store.Record{record(4, 3, 30)}}},
 	}
 	want := "key 1 in shop\n  key 2 in stock\n  key 3 in stock\n    key 4 in bank asked\n"
 	require.Equal(t, want, text(build(t, hops, nil, 4, tree.Limits{})))
@@ -161,9 +161,9 @@ func TestBuild_findsTheTopAndAllBelow(t *testing.T) {
 
 func TestBuild_showsHopsThatItIsNotGiven(t *testing.T) {
 	t.Parallel()
-	hops := []tree.Store{
-		{Name: "stock", Reader: &hop{records: []store.Record{record(2, 1, 10)}}},
-		{Name: "bank", Reader: &hop{records: []store.Record{record(3, 1, 20)}}},
+	hops := []tree.Source{
+		{Name: "stock", Store: &hop{records: []store.Record{record(2, 1, 10)}}},
+		{Name: "bank", Store: &hop{records: []store.Record{record(3, 1, 20)}}},
 	}
 	require.Equal(t, "missing 1\n  key 2 in stock\n  key 3 in bank asked\n", text(build(t, hops, nil, 3, tree.Limits{})))
 	require.Equal(t, "missing 7 asked\n", text(build(t, hops, nil, 7, tree.Limits{})))
@@ -172,8 +172,8 @@ func TestBuild_showsHopsThatItIsNotGiven(t *testing.T) {
 
 func TestBuild_cutsCycles(t *testing.T) {
 	t.Parallel()
-	one := func(records ...store.Record) []tree.Store {
-		return []tree.Store{{Name: "a", Reader: &hop{records: records}}}
+	one := func(records ...store.Record) []tree.Source {
+		return []tree.Source{{Name: "a", Store: &hop{records: records}}}
 	}
 	got := build(t, one(record(1, 1, 0)), nil, 1, tree.Limits{})
 	require.Equal(t, "key 1 in a asked\n  key 1 in a asked again\n", text(got))
@@ -188,9 +188,9 @@ func TestBuild_cutsCycles(t *testing.T) {
 // A proxy passes a key on unchanged. Its record and that of the service behind it then have one ID.
 func TestBuild_oneIDInTwoStores(t *testing.T) {
 	t.Parallel()
-	hops := []tree.Store{
-		{Name: "proxy", Reader: &hop{records: []store.Record{record(1, 0, 0)}}},
-		{Name: "shop", Reader: &hop{records: []store.Record{record(1, 0, 0), record(2, 1, 5)}}},
+	hops := []tree.Source{
+		{Name: "proxy", Store: &hop{records: []store.Record{record(1, 0, 0)}}},
+		{Name: "shop", Store: &hop{records: []store.Record{record(1, 0, 0), record(2, 1, 5)}}},
 	}
 	require.Equal(t, "key 1 in proxy asked\n  key 2 in shop\nkey 1 in shop asked\n", text(build(t, hops, nil, 1, tree.Limits{})))
 }
@@ -219,7 +219,7 @@ func TestBuild_bounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := &hop{records: tt.records}
-			got := build(t, []tree.Store{{Name: "a", Reader: h}}, nil, tt.of, tt.limits)
+			got := build(t, []tree.Source{{Name: "a", Store: h}}, nil, tt.of, tt.limits)
 			require.Equal(t, tt.nodes, got.Nodes)
 			require.Equal(t, tt.depth, got.CutDepth, "CutDepth")
 			require.Equal(t, tt.nodesCut, got.CutNodes, "CutNodes")
@@ -230,11 +230,11 @@ func TestBuild_bounds(t *testing.T) {
 
 func TestBuild_showsWhatFailed(t *testing.T) {
 	t.Parallel()
-	hops := []tree.Store{
-		{Name: "shop", Reader: &hop{records: []store.Record{record(1, 0, 0)}}},
-		{Name: "stock", Reader: &hop{err: errors.New("connection refused")}},
-		{Name: "bank", Reader: &hop{records: []store.Record{record(2, 1, 1)}}},
-		{Name: "mail", Reader: nil}, // calls of a nil interface panic
+	hops := []tree.Source{
+		{Name: "shop", Store: &hop{records: []store.Record{record(1, 0, 0)}}},
+		{Name: "stock", Store: &hop{err: errors.New("connection refused")}},
+		{Name: "bank", Store: &hop{records: []store.Record{record(2, 1, 1)}}},
+		{Name: "mail", Store: nil}, // calls of a nil interface panic
 	}
 	got := text(build(t, hops, nil, 1, tree.Limits{}))
 	require.Contains(t, got, "key 1 in shop asked\n  key 2 in bank\nfailed in stock: connection refused\nfailed in mail: console: ")
@@ -244,21 +244,21 @@ func TestBuild_waitsForNoSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deaf := make(chan struct{})
 		defer close(deaf)
-		hops := []tree.Store{
-			{Name: "shop", Reader: &hop{records: []store.Record{record(1, 0, 0)}}},
-			{Name: "slow", Reader: &hop{hang: true}},
-			{Name: "deaf", Reader: &hop{deaf: deaf}}, // ignores its ctx
-			{Name: "bank", Reader: &hop{records: []store.Record{record(2, 1, 1)}}},
+		hops := []tree.Source{
+			{Name: "shop", Store: &hop{records: []store.Record{record(1, 0, 0)}}},
+			{Name: "slow", Store: &hop{hang: true}},
+			{Name: "deaf", Store: &hop{deaf: deaf}}, // ignores its ctx
+			{Name: "bank", Store: &hop{records: []store.Record{record(2, 1, 1)}}},
 		}
 		start := time.Now()
-		got := tree.Build(t.Context(), hops, nil, id(1), tree.Limits{Ask: 200 * time.Millisecond})
+		got := tree.Build(t.Context(), hops, id(1), tree.Limits{Ask: 200 * time.Millisecond})
 		require.Equal(t, 200*time.Millisecond, time.Since(start), "one question, and no further one to the slow stores")
 		require.Contains(t, text(got), "key 1 in shop asked\n  key 2 in bank\nfailed in slow: ")
 		require.Contains(t, text(got), "failed in deaf: console: no answer in time: context deadline exceeded")
 		require.False(t, got.CutTime)
 
 		start = time.Now()
-		got = tree.Build(t.Context(), hops, nil, id(1), tree.Limits{Ask: time.Minute, Total: time.Second})
+		got = tree.Build(t.Context(), hops, id(1), tree.Limits{Ask: time.Minute, Total: time.Second})
 		require.Equal(t, time.Second, time.Since(start))
 		require.True(t, got.CutTime)
 	})
@@ -276,9 +276,9 @@ func TestBuild_saga(t *testing.T) {
 			{Step: "stock.reserve", Outcome: retry.Completed, Attempts: 1, At: at(100), Forced: "ann"},
 		},
 	}
-	hops := []tree.Store{{Name: "stock", Reader: &hop{records: []store.Record{record(2, 1, 10), record(4, 1, 350), record(5, 2, 20)}}},
-		{Name: "bank", Reader: &hop{records: []store.Record{record(3, 1, 110)}}}}
-	got := build(t, hops, []tree.Journal{{Name: "orders", Reader: sagas{records: []journal.Record{saga}}}}, 5, tree.Limits{})
+	hops := []tree.Source{{Name: "stock", Store: &hop{records: []store.Record{record(2, 1, 10), record(4, 1, 350), record(5, 2, 20)}}},
+		{Name: "bank", Store: &hop{records: []store.Record{record(3, 1, 110)}}}}
+	got := build(t, hops, []tree.Source{{Name: "orders", Journal: sagas{records: []journal.Record{saga}}}}, 5, tree.Limits{})
 	require.Equal(t, `saga 1 in orders
   key 2 in stock of stock.reserve
     key 5 in stock asked
@@ -292,8 +292,8 @@ func TestBuild_saga(t *testing.T) {
 	require.Equal(t, 402, root.Entries[1].Status)
 
 	// Two calls side by side: no guess is better than a wrong one.
-	side := append(slices.Clone(hops), tree.Store{Name: "mail", Reader: &hop{records: []store.Record{record(6, 1, 120)}}})
-	require.Contains(t, text(build(t, side, []tree.Journal{{Name: "orders", Reader: sagas{records: []journal.Record{saga}}}}, 1, tree.Limits{})),
+	side := append(slices.Clone(hops), tree.Source{Name: "mail", Store: &hop{records: []store.Record{record(6, 1, 120)}}})
+	require.Contains(t, text(build(t, side, []tree.Source{{Name: "orders", Journal: sagas{records: []journal.Record{saga}}}}, 1, tree.Limits{})),
 		"  key 3 in bank\n  key 6 in mail\n")
 }
 
@@ -320,7 +320,7 @@ func TestBuild_endings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := build(t, []tree.Store{{Name: "a", Reader: &hop{records: []store.Record{tt.record}}}}, nil, 1, tree.Limits{}).Roots[0]
+			got := build(t, []tree.Source{{Name: "a", Store: &hop{records: []store.Record{tt.record}}}}, nil, 1, tree.Limits{}).Roots[0]
 			require.Equal(t, tt.ending, got.Ending)
 			require.Equal(t, tt.end, got.End)
 		})
@@ -341,7 +341,7 @@ func FuzzBuild(f *testing.F) {
 			h.records = append(h.records, record(i+1, int(p)%(len(parents)+3), i))
 		}
 		limits := tree.Limits{Depth: 1 + int(of)%40, Nodes: 1 + int(of)%50}
-		got := build(t, []tree.Store{{Name: "a", Reader: hops[0]}, {Name: "b", Reader: hops[1]}, {Name: "c", Reader: hops[2]}}, nil, int(of), limits)
+		got := build(t, []tree.Source{{Name: "a", Store: hops[0]}, {Name: "b", Store: hops[1]}, {Name: "c", Store: hops[2]}}, nil, int(of), limits)
 		seen := map[string]bool{}
 		walk(got.Roots, 0, func(n *tree.Node, depth int) {
 			key := fmt.Sprint(n.Source, n.ID)

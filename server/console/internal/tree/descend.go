@@ -96,7 +96,7 @@ func (b *builder) node(s *source, f found) *Node {
 	} else {
 		n = ofRecord(f.record)
 	}
-	n.Source = s.name
+	n.Source = s.Name
 	n.Asked = n.ID == b.asked
 	return n
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// A source is a store or a journal. Only the builder's goroutine reads and sets err.
+// A source is one that is asked. Only the builder's goroutine reads and sets err.
 type source struct {
-	name    string
-	store   store.Reader   // nil: it is a journal
-	journal journal.Reader // nil: it is a store
-	err     error          // why it is asked no more
+	Source
+
+	err error // why it is asked no more
 }
 
 // found is what a source knows: of a key the record, of a saga the saga.
@@ -24,27 +23,16 @@ type found struct {
 	saga   *journal.Record
 }
 
-func sourcesOf(stores []Store, journals []Journal) []*source {
-	var all []*source
-	for _, s := range stores {
-		all = append(all, &source{name: s.Name, store: s.Reader})
-	}
-	for _, j := range journals {
-		all = append(all, &source{name: j.Name, journal: j.Reader})
-	}
-	return all
-}
-
 // show returns what the source knows of an ID; nil if it does not know it.
 func (s *source) show(ctx context.Context, id store.ID) (*found, error) {
-	if s.store != nil {
-		r, err := s.store.Show(ctx, id)
+	if s.Store != nil {
+		r, err := s.Store.Show(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		}
 		return &found{record: r}, err
 	}
-	r, err := s.journal.Show(ctx, journal.ID(id))
+	r, err := s.Journal.Show(ctx, journal.ID(id))
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, nil
 	}
@@ -54,12 +42,12 @@ func (s *source) show(ctx context.Context, id store.ID) (*found, error) {
 // listChildren returns at most limit records below each ID. A list has no answers, so the status of each
 // completed record is a question of its own.
 func (s *source) listChildren(ctx context.Context, ids []store.ID, limit int) (map[store.ID][]store.Record, error) {
-	if s.store == nil {
+	if s.Store == nil {
 		return nil, nil // a saga does not name its caller
 	}
 	all := map[store.ID][]store.Record{}
 	for _, id := range ids {
-		records, err := s.store.List(ctx, store.ListRequest{Parent: id, Limit: limit})
+		records, err := s.Store.List(ctx, store.ListRequest{Parent: id, Limit: limit})
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +56,7 @@ func (s *source) listChildren(ctx context.Context, ids []store.ID, limit int) (m
 				continue
 			}
 			// A record that is gone since keeps what the list says.
-			if r, err := s.store.Show(ctx, records[i].ID); err == nil {
+			if r, err := s.Store.Show(ctx, records[i].ID); err == nil {
 				records[i].Answer.Status = r.Answer.Status
 			}
 		}
