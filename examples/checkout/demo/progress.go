@@ -3,36 +3,27 @@ package demo
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 )
 
-// How often progress is shown: in place on a terminal, as new lines elsewhere.
-const (
-	liveEvery  = 100 * time.Millisecond
-	plainEvery = time.Second
-)
+// progressEvery is how often progress is shown.
+const progressEvery = time.Second
 
 // startProgress writes line to w from time to time, and once more when stop is
 // called.
 func startProgress(w io.Writer, line func() string) (stop func()) {
-	every, format := plainEvery, "%s\n"
-	live := isTerminal(w)
-	if live {
-		every, format = liveEvery, "\r\x1b[K%s" // back to the first column, clear the line
-	}
 	done := make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				fmt.Fprintf(w, format, line())
+				fmt.Fprintln(w, line())
 			case <-done:
-				fmt.Fprintf(w, format, line())
+				fmt.Fprintln(w, line())
 				return
 			}
 		}
@@ -40,19 +31,7 @@ func startProgress(w io.Writer, line func() string) (stop func()) {
 	return func() {
 		close(done)
 		writing.Wait()
-		if live {
-			fmt.Fprintln(w)
-		}
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // line is the state of the run in one line.
