@@ -64,18 +64,6 @@ type Method struct {
 	Fingerprint func(proto.Message) ([]byte, error)
 }
 
-// A ConfigError is returned by [New] for a wrong argument.
-type ConfigError struct {
-	Field  string // as "Config.Scope"
-	Value  string
-	Reason string
-}
-
-// Error implements error.
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("guardgrpc: %s = %s: %s", e.Field, e.Value, e.Reason)
-}
-
 func reject(field string, value any, reason string) error {
-	return &ConfigError{Field: field, Value: fmt.Sprint(value), Reason: reason}
+	return &server.ConfigError{Field: field, Value: fmt.Sprint(value), Reason: reason}
 }

@@ -60,12 +60,12 @@ func TestNew_rejects(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			i, err := guardgrpc.New(tt.guard, tt.cfg)
-			var wrong *guardgrpc.ConfigError
+			var wrong *server.ConfigError
 			require.ErrorAs(t, err, &wrong)
 			require.Nil(t, i)
 			require.Equal(t, tt.field, wrong.Field)
 			require.NotEmpty(t, wrong.Reason)
-			require.Contains(t, err.Error(), "guardgrpc: "+tt.field)
+			require.Contains(t, err.Error(), "server: "+tt.field)
 		})
 	}
 }

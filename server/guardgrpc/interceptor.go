@@ -25,7 +25,7 @@ type Interceptor struct {
 }
 
 // New returns an Interceptor that lets guard decide. It does no I/O. Its error is a
-// [*ConfigError].
+// [*server.ConfigError].
 func New(guard *server.Guard, cfg Config) (*Interceptor, error) {
 	switch {
 	case guard == nil:

@@ -30,18 +30,12 @@ type Config struct {
 	Next server.Observer
 }
 
-// A ConfigError reports a wrong field of a [Config].
-type ConfigError struct{ Field, Problem string }
-
-// Error implements error.
-func (e *ConfigError) Error() string { return "guardotel: " + e.Field + " " + e.Problem }
-
 func (cfg Config) withDefaults() (Config, error) {
 	if v := reflect.ValueOf(cfg.Store); v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {
-		return cfg, &ConfigError{"Store", fmt.Sprintf("is a nil %T", cfg.Store)}
+		return cfg, &server.ConfigError{Field: "Config.Store", Value: "nil", Reason: fmt.Sprintf("is a nil %T", cfg.Store)}
 	}
 	if _, ok := cfg.Next.(server.Tracer); ok {
-		return cfg, &ConfigError{"Next", "is a server.Tracer: it would not hear of calls"}
+		return cfg, &server.ConfigError{Field: "Config.Next", Value: fmt.Sprintf("%T", cfg.Next), Reason: "is a server.Tracer: it would not hear of calls"}
 	}
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()

@@ -22,7 +22,7 @@ type Observer struct {
 	unwatch func() error
 }
 
-// New returns an observer. A wrong field is a [*ConfigError], and other errors come from the MeterProvider.
+// New returns an observer. A wrong field is a [*server.ConfigError], and other errors come from the MeterProvider.
 func New(cfg Config) (*Observer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -247,11 +247,11 @@ type tracer struct{ server.Tracer }
 func TestNew_refuses(t *testing.T) {
 	t.Parallel()
 	for field, cfg := range map[string]guardotel.Config{
-		"Store": {Store: (*memstore.Store)(nil)},
-		"Next":  {Next: tracer{}},
+		"Config.Store": {Store: (*memstore.Store)(nil)},
+		"Config.Next":  {Next: tracer{}},
 	} {
 		_, err := guardotel.New(cfg)
-		var wrong *guardotel.ConfigError
+		var wrong *server.ConfigError
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, field, wrong.Field)
 	}

@@ -41,26 +41,24 @@ type Config struct {
 	Next server.Observer
 }
 
-// A ConfigError reports a wrong field of a [Config].
-type ConfigError struct{ Field, Problem string }
-
-// Error implements error.
-func (e *ConfigError) Error() string { return "guardprom: " + e.Field + " " + e.Problem }
+func reject(field string, value any, reason string) error {
+	return &server.ConfigError{Field: "Config." + field, Value: fmt.Sprint(value), Reason: reason}
+}
 
 func (cfg Config) withDefaults() (Config, error) {
 	if v := reflect.ValueOf(cfg.Store); v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {
-		return cfg, &ConfigError{"Store", fmt.Sprintf("is a nil %T", cfg.Store)}
+		return cfg, reject("Store", "nil", fmt.Sprintf("is a nil %T", cfg.Store))
 	}
 	if _, ok := cfg.Next.(server.Tracer); ok {
-		return cfg, &ConfigError{"Next", "is a server.Tracer, which would not hear of calls: give it the collector as its Next"}
+		return cfg, reject("Next", fmt.Sprintf("%T", cfg.Next), "is a server.Tracer, which would not hear of calls: give it the collector as its Next")
 	}
 	switch {
 	case cfg.StatsEvery < 0:
-		return cfg, &ConfigError{"StatsEvery", "is negative"}
+		return cfg, reject("StatsEvery", cfg.StatsEvery, "is negative")
 	case cfg.Timeout < 0:
-		return cfg, &ConfigError{"Timeout", "is negative"}
+		return cfg, reject("Timeout", cfg.Timeout, "is negative")
 	case !increasing(cfg.Buckets):
-		return cfg, &ConfigError{"Buckets", "are not in growing order"}
+		return cfg, reject("Buckets", cfg.Buckets, "are not in growing order")
 	}
 	if cfg.StatsEvery == 0 {
 		cfg.StatsEvery = DefaultStatsEvery
@@ -100,7 +98,7 @@ type Collector struct {
 	store *storeMetrics // nil: no store
 }
 
-// New returns a collector. A wrong field is a [*ConfigError].
+// New returns a collector. A wrong field is a [*server.ConfigError].
 func New(cfg Config) (*Collector, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

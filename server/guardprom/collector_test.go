@@ -198,14 +198,14 @@ type tracer struct{ server.Tracer }
 func TestNew_refuses(t *testing.T) {
 	t.Parallel()
 	for field, cfg := range map[string]guardprom.Config{
-		"Store":      {Store: (*memstore.Store)(nil)},
-		"StatsEvery": {StatsEvery: -1},
-		"Timeout":    {Timeout: -1},
-		"Buckets":    {Buckets: []float64{1, 1}},
-		"Next":       {Next: tracer{}},
+		"Config.Store":      {Store: (*memstore.Store)(nil)},
+		"Config.StatsEvery": {StatsEvery: -1},
+		"Config.Timeout":    {Timeout: -1},
+		"Config.Buckets":    {Buckets: []float64{1, 1}},
+		"Config.Next":       {Next: tracer{}},
 	} {
 		_, err := guardprom.New(cfg)
-		var wrong *guardprom.ConfigError
+		var wrong *server.ConfigError
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, field, wrong.Field)
 	}
