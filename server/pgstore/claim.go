@@ -45,8 +45,8 @@ func (s *Store) asynchronous(req store.ClaimRequest) bool {
 // errVanished: the record that was in the way has been swept since.
 var errVanished = errors.New("record vanished")
 
-// claimOnce inserts the record of a key, or reads the one that is there. A victim of a deadlock tries again. alone: the
-// insert goes in no flush, because it met a lock, and each flush that it is in would meet the lock again.
+// claimOnce inserts the record of a key, or reads the one that is there. A victim of a deadlock tries again. With
+// alone the insert goes in no flush: it met a lock before, and each flush that it is in would meet the lock again.
 func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest, alone bool) (store.Record, bool, error) {
 	var times claimTimes
 	var won bool

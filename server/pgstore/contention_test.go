@@ -110,7 +110,7 @@ func collide(t *testing.T, s *pgstore.Store, look *pgxpool.Pool, owner store.Own
 	return keys
 }
 
-// A broker that redelivers messages redelivers many. None of them causes an error in the server's log or a row for
+// A broker that redelivers messages redelivers many. They cause no errors in the server's log, and leave no rows for
 // vacuum.
 func TestStore_OnceFunc_repeats(t *testing.T) {
 	t.Parallel()

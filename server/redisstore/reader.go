@@ -31,8 +31,8 @@ func (s *Store) Reader() store.Reader { return reader{s} }
 // A reader shows the records of a store to people.
 type reader struct{ s *Store }
 
-// within calls do with a ctx that ends soon.
-func within[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+// callBriefly calls do with a ctx that ends soon.
+func callBriefly[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	short, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	answer, err := do(short)
@@ -44,7 +44,7 @@ func within[T any](ctx context.Context, do func(context.Context) (T, error)) (T,
 
 // Show implements [store.Reader].
 func (r reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
-	found, err := within(ctx, func(ctx context.Context) (store.Record, error) { return r.s.Read(ctx, id) })
+	found, err := callBriefly(ctx, func(ctx context.Context) (store.Record, error) { return r.s.Read(ctx, id) })
 	return found.Public(), err
 }
 
@@ -57,7 +57,7 @@ func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record
 }
 
 func (r reader) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	found, err := within(ctx, func(ctx context.Context) ([]store.Record, error) { return r.s.List(ctx, req) })
+	found, err := callBriefly(ctx, func(ctx context.Context) ([]store.Record, error) { return r.s.List(ctx, req) })
 	for i := range found {
 		found[i] = found[i].Public()
 	}
@@ -103,12 +103,12 @@ func before(r store.Record, last store.Cursor) bool {
 
 // Attention implements [store.Reader].
 func (r reader) Attention(ctx context.Context) (store.Attention, error) {
-	return within(ctx, r.s.attention)
+	return callBriefly(ctx, r.s.attention)
 }
 
 // Estimate implements [store.Reader].
 func (r reader) Estimate(ctx context.Context) (store.Estimate, error) {
-	st, err := within(ctx, r.s.Stats)
+	st, err := callBriefly(ctx, r.s.Stats)
 	if err != nil {
 		return store.Estimate{}, err
 	}
@@ -128,7 +128,7 @@ func (r reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store.
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	all, err := within(ctx, func(ctx context.Context) ([]store.AuditEntry, error) { return r.s.auditLog(ctx, req.ID, mostListed+1) })
+	all, err := callBriefly(ctx, func(ctx context.Context) ([]store.AuditEntry, error) { return r.s.auditLog(ctx, req.ID, mostListed+1) })
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
--- OnceOrFail is once.sql for a pipeline, and for keys that seldom come twice. The statements after
--- it must not run if the key was used before. So it returns nothing, or fails with 23505: the
--- server then passes over the rest. Such a duplicate leaves a row for vacuum, and with once.sql it
--- does not. But the first use takes four fifths of the time of a statement that looks first.
+-- OnceOrFail is once.sql for a pipeline. The statements after it must not run if the key was used
+-- before. So it returns nothing, or fails with 23505, and the server then passes over the rest. Such
+-- a duplicate leaves a row for vacuum, and with once.sql it does not.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, lease_until, expires_at, replay_until, status)
 values (@key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
