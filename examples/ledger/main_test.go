@@ -138,9 +138,6 @@ func TestBadRequests(t *testing.T) {
 		req    blackboxtest.Request
 		status int
 	}{
-		{"no tenant", blackboxtest.Request{Key: "k", Body: `{}`}, http.StatusUnauthorized},
-		{"no key", blackboxtest.Request{Tenant: "t", Body: `{}`}, http.StatusBadRequest},
-		{"bad key", blackboxtest.Request{Tenant: "t", Key: "a, b", Body: `{}`}, http.StatusBadRequest},
 		{"not JSON", blackboxtest.Request{Tenant: "t", Key: "not-json", Body: `{`}, http.StatusBadRequest},
 		{"unknown kind", blackboxtest.Request{Tenant: "t", Key: "kind", Body: `{"fp":"a","kind":"undo"}`}, http.StatusBadRequest},
 		{"rejected", blackboxtest.Request{Tenant: "t", Key: "rejected", Body: `{"fp":"a","reject":true}`}, http.StatusPaymentRequired},
@@ -155,14 +152,4 @@ func TestBadRequests(t *testing.T) {
 	var n int
 	require.NoError(t, connect(t, database).QueryRow(t.Context(), "select count(*) from effects").Scan(&n))
 	require.Zero(t, n)
-}
-
-func TestRejectionIsStored(t *testing.T) {
-	t.Parallel()
-	p := ledger(t, pgtest.URL(t))
-	req := blackboxtest.Request{URL: p.URL + "/v1/effect", Tenant: "t", Key: "k", Body: `{"fp":"a","reject":true}`}
-	first, second := blackboxtest.Post(t.Context(), req), blackboxtest.Post(t.Context(), req)
-	require.Equal(t, http.StatusPaymentRequired, first.Status)
-	require.Equal(t, first.Body, second.Body)
-	require.True(t, second.Replayed())
 }

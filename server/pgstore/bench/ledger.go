@@ -87,7 +87,7 @@ func unguardedVariant(ctx context.Context, on *postgres, program string) (*varia
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
-	callee, err := hire("callee", calleeOrders{db.url})
+	callee, err := hire(calleeRole, calleeOrders{db.url})
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}

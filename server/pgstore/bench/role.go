@@ -17,17 +17,13 @@ import (
 // which of the roles they play.
 const roleVariable = "FANONCE_BENCH_ROLE"
 
-// A role is a process's part. It reads its orders from in as JSON. In one line it says what the other process must
-// know, and waits for the end of in.
-type role func(ctx context.Context, orders json.RawMessage, in *bufio.Reader, out io.Writer) error
+// calleeRole is the role of a service that is not guarded.
+const calleeRole = "callee"
 
-var roles = map[string]role{"callee": playCallee}
-
-// play runs a process from start to end if it has a role.
+// play runs a process from start to end if it has a role, of which there is one. It reads its orders from in as JSON. In
+// one line it says what the other process must know, and waits for the end of in.
 func play(ctx context.Context, in io.Reader, out io.Writer) error {
-	name := os.Getenv(roleVariable)
-	part, ok := roles[name]
-	if !ok {
+	if name := os.Getenv(roleVariable); name != calleeRole {
 		return fmt.Errorf("bench: %s: there is no role %q", roleVariable, name)
 	}
 	reader := bufio.NewReader(in)
@@ -35,7 +31,7 @@ func play(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return part(ctx, orders, reader, out)
+	return playCallee(ctx, orders, reader, out)
 }
 
 // An actor is a process of ours that plays a role.
