@@ -117,21 +117,6 @@ func (g *Guard) Forget(ctx context.Context, id store.ID, fence int64, by store.A
 	return movedOn(id, &now, forgotten, err)
 }
 
-func checkList(req store.ListRequest) error {
-	if req.Limit < 0 || req.Running < 0 {
-		return fmt.Errorf("%w: Limit %d or Running %v is negative", ErrArgument, req.Limit, req.Running)
-	}
-	for _, s := range req.States {
-		if s < StateInProgress || s > StateCancelled {
-			return fmt.Errorf("%w: no State %d", ErrArgument, s)
-		}
-	}
-	if req.Effect > Opaque {
-		return fmt.Errorf("%w: no Effect %d", ErrArgument, req.Effect)
-	}
-	return nil
-}
-
 // ListStuck returns the keys that need a person, the oldest first. These are
 // unknown keys, quarantined keys, and keys whose owner died and that no later
 // request has used.
@@ -147,10 +132,10 @@ func checkList(req store.ListRequest) error {
 // store's whole table, unless req asks for unknown or quarantined keys, or for dead letters, alone: a ctx with a deadline gives it more time than
 // [Config.StoreTimeout], or less. Bad input is an error wrapping [ErrArgument].
 func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := checkList(req); err != nil {
+	req.Limit = cmp.Or(req.Limit, 100)
+	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	req.Limit = cmp.Or(req.Limit, 100)
 	req.Route = g.engine.StoredRoute(req.Route)
 	records, err := g.engine.Store().List(ctx, req)
 	if err != nil {

@@ -129,10 +129,8 @@ func (r AuditRequest) Check() error {
 	return nil
 }
 
-// CheckRead returns an error wrapping [ErrArgument] if [Reader].List does not answer r, and nil otherwise.
-// [OperatorStore].List answers more requests.
-func (r ListRequest) CheckRead() error {
-	needy := func(state State) bool { return state == StateUnknown || state == StateQuarantined }
+// Check returns an error wrapping [ErrArgument] if no [Store] lists what r asks for, and nil otherwise.
+func (r ListRequest) Check() error {
 	switch {
 	case r.Limit < 1:
 		return fmt.Errorf("%w: Limit %d is not positive", ErrArgument, r.Limit)
@@ -140,10 +138,22 @@ func (r ListRequest) CheckRead() error {
 		return fmt.Errorf("%w: Running %v is negative", ErrArgument, r.Running)
 	case r.Effect > Opaque:
 		return fmt.Errorf("%w: Effect %d", ErrArgument, r.Effect)
+	}
+	return checkStates(r.States)
+}
+
+// CheckRead returns an error wrapping [ErrArgument] if [Reader].List does not answer r, and nil otherwise.
+// [OperatorStore].List answers more requests.
+func (r ListRequest) CheckRead() error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	needy := func(state State) bool { return state == StateUnknown || state == StateQuarantined }
+	switch {
 	case r.Parent != ID{} && r.DeadLetters:
 		return fmt.Errorf("%w: both DeadLetters and a Parent", ErrArgument)
 	case r.Parent != ID{} || r.DeadLetters:
-		return checkStates(r.States)
+		return nil
 	case len(r.States) == 0:
 		return fmt.Errorf("%w: no States, no DeadLetters and no Parent", ErrArgument)
 	}
