@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 				tt.prepare(s, e)
 				fence, begun := s.read("k").Fence, time.Now()
 				require.NoError(s, tt.do(s, e))
-				log, err := e.AuditLog(s.Context(), journal.ID{}, 10)
+				log, err := e.Reader().AuditPage(s.Context(), journal.AuditRequest{Limit: 10})
 				require.NoError(s, err)
 				require.Len(s, log, 1)
 				require.True(s, log[0].At.Equal(begun), "at %v, want %v", log[0].At, begun)

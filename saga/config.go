@@ -76,7 +76,7 @@ type Config struct {
 
 	// OnStuck is called for each saga that gets stuck, after the status is stored, in its own
 	// goroutine. [Engine.Close] waits for it. Nil means that no function is called. A process
-	// that dies before the call never makes it: page on [Engine.List] or [Engine.Stats] too.
+	// that dies before the call never makes it: page on [Engine.Reader] or [Engine.Stats] too.
 	OnStuck func(ctx context.Context, r journal.Record)
 	// Observer is told of every attempt, saga and take-over. Use [Metrics], or your own. A [Tracer] is told
 	// more. Nil means no observer.

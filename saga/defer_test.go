@@ -125,7 +125,7 @@ func TestDeferred_isVisible(t *testing.T) {
 		require.NoError(s, err)
 		require.EqualValues(s, 1, st.Deferred)
 		require.EqualValues(s, 1, st.Unowned)
-		listed, err := e.List(s.Context(), journal.ListRequest{Limit: 10})
+		listed, err := e.Reader().Browse(s.Context(), journal.BrowseRequest{Limit: 10})
 		require.NoError(s, err)
 		require.Contains(s, listed[0].Deferred.Detail, `has no member "note"`)
 

@@ -14,7 +14,7 @@
 //
 // The outcome of a call is a retry.Outcome. A saga that fails undoes the calls that are
 // Completed or Unknown, and no call that was Rejected. It ends with an [*Error]. A saga whose
-// undo cannot finish is stuck. [Config].OnStuck and [Engine.List] report it, and a person
+// undo cannot finish is stuck. [Config].OnStuck and [Engine.Reader] report it, and a person
 // moves it with [Engine.Retry] or another verb. An [Operator] has these verbs without an
 // engine. An [Observer] gets every event, and [Metrics] counts them.
 //

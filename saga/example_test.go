@@ -166,7 +166,7 @@ func ExampleEngine_ForceUndone() {
 	key := childkey.MustParse("order-1044")
 	_, err = Checkout.Run(ctx, engine, key, Order{})
 	fmt.Println(errors.Is(err, saga.ErrStuck))
-	stuck, err := engine.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
+	stuck, err := engine.Reader().Browse(ctx, journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -199,7 +199,7 @@ func ExampleNewOperator() {
 		fmt.Println(err)
 		return
 	}
-	stuck, err := operator.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
+	stuck, err := operator.Reader().Browse(ctx, journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -209,7 +209,7 @@ func ExampleNewOperator() {
 		by := journal.Audit{Actor: "ann@example.com", Reason: "refunded by hand, ticket 78", Revision: r.Revision}
 		r, err = operator.ForceUndone(ctx, r.ID, "payment.charge", by)
 		fmt.Println(r.Status, err)
-		log, err := operator.AuditLog(ctx, r.ID, 1)
+		log, err := operator.Reader().AuditPage(ctx, journal.AuditRequest{ID: r.ID, Limit: 1})
 		fmt.Println(log[0].Verb, log[0].Step, "by", log[0].Actor, err)
 	}
 	// The service's engine goes on with it.

@@ -268,15 +268,6 @@ func (j *tapped) Heartbeat(ctx context.Context, engine journal.EngineID, lease t
 	return j.leave("Heartbeat", n, j.Journal.Heartbeat(ctx, engine, lease))
 }
 
-func (j *tapped) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	n, err := j.enter("AuditLog")
-	if err != nil {
-		return nil, err
-	}
-	log, err := j.Journal.AuditLog(ctx, id, limit)
-	return log, j.leave("AuditLog", n, err)
-}
-
 func (j *tapped) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	n, err := j.enter("Read")
 	if err != nil {

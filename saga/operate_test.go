@@ -90,7 +90,7 @@ func TestRetry(t *testing.T) {
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)
 		s.wantEffects("payment.charge", 1, 1)
-		log, err := e.AuditLog(s.Context(), s.id("k"), 10)
+		log, err := e.Reader().AuditPage(s.Context(), journal.AuditRequest{ID: s.id("k"), Limit: 10})
 		require.NoError(s, err)
 		require.Len(s, log, 1)
 		require.Equal(s, journal.Audit{Verb: journal.VerbRetry, Actor: "ann", Reason: "a test"}, log[0].Audit)
@@ -275,7 +275,7 @@ func TestVerbs_onWhatWasSeen(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		e := s.open(checkout)
 		stuckUndo(s, e)
-		listed, err := e.List(s.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
+		listed, err := e.Reader().Browse(s.Context(), journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
 		require.NoError(s, err)
 		ann := journal.Audit{Actor: "ann", Reason: "refund works again", Revision: listed[0].Revision}
 		bob := journal.Audit{Actor: "bob", Reason: "refunded by hand", Revision: listed[0].Revision}
@@ -305,7 +305,7 @@ func TestVerbs_onWhatWasSeen(t *testing.T) {
 		_, err = e.ForceUndone(s.Context(), stuck.ID, "payment.charge", bob)
 		require.NoError(s, err)
 		s.until("k", journal.Compensated)
-		log, err := e.AuditLog(s.Context(), stuck.ID, 10)
+		log, err := e.Reader().AuditPage(s.Context(), journal.AuditRequest{ID: stuck.ID, Limit: 10})
 		require.NoError(s, err)
 		require.Len(s, log, 2)
 		require.Equal(s, journal.Audit{Verb: journal.VerbForceUndone, Step: "payment.charge", Actor: "bob", Reason: "refunded by hand"}, log[0].Audit)

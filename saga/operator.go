@@ -97,20 +97,12 @@ func (o *operator) Lookup(ctx context.Context, id journal.ID) (journal.Record, e
 // I/O.
 func (o *operator) HasDefinition(plan journal.PlanHash) bool { return o.verbs.HasPlan(plan) }
 
-// List returns the sagas that match; see [journal.OperatorJournal].
-func (o *operator) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
-	return o.verbs.List(ctx, req)
-}
+// Reader shows the sagas: lists of them, one with its entries, and who moved it. It is that of the journal.
+func (o *operator) Reader() journal.Reader { return o.verbs.Reader() }
 
 // Stats counts the sagas; see [journal.Journal].
 func (o *operator) Stats(ctx context.Context) (journal.Stats, error) {
 	return o.verbs.Stats(ctx)
-}
-
-// AuditLog returns who did what to the saga, the youngest first; to any, if id
-// is the zero ID.
-func (o *operator) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	return o.verbs.AuditLog(ctx, id, limit)
 }
 
 // Sweep deletes at most limit sagas that are final and past their ExpiresAt, and returns how

@@ -17,9 +17,8 @@ import (
 // A desk is what people move sagas with.
 type desk interface {
 	Lookup(ctx context.Context, id journal.ID) (journal.Record, error)
-	List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
+	Reader() journal.Reader
 	Stats(ctx context.Context) (journal.Stats, error)
-	AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error)
 	Sweep(ctx context.Context, limit int) (int, error)
 	Retry(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
 	RetryNow(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
@@ -115,7 +114,7 @@ func TestOperator(t *testing.T) {
 				s.services.ScriptUndo("payment.charge")
 				j := tap(s.journal)
 				o := s.operator(j, definitions...)
-				seen, err := o.List(s.Context(), journal.ListRequest{Limit: 10})
+				seen, err := o.Reader().Browse(s.Context(), journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Compensating, journal.Stuck}, Limit: 10})
 				require.NoError(s, err)
 				require.Len(s, seen, 1)
 				got, err := do(s.Context(), o, seen[0].ID)
@@ -124,7 +123,7 @@ func TestOperator(t *testing.T) {
 				after, err := o.Lookup(s.Context(), got.ID)
 				require.NoError(s, err)
 				require.Equal(s, end, after.Status)
-				log, err := o.AuditLog(s.Context(), got.ID, 10)
+				log, err := o.Reader().AuditPage(s.Context(), journal.AuditRequest{ID: got.ID, Limit: 10})
 				require.NoError(s, err)
 				require.Equal(s, journal.Verb(verb), log[0].Verb)
 				stats, err := o.Stats(s.Context())

@@ -120,7 +120,7 @@ func TestRetryNow_inMemory(t *testing.T) {
 			within(s, "completed", func() bool { return s.read("k").Status == journal.Completed })
 			require.EqualValues(s, 1, k.packs.Load(), "the step beside it was begun again")
 			require.EqualValues(s, before.Fence, s.read("k").Fence)
-			log, err := desk.AuditLog(s.Context(), s.id("k"), 10)
+			log, err := desk.Reader().AuditPage(s.Context(), journal.AuditRequest{ID: s.id("k"), Limit: 10})
 			require.NoError(s, err)
 			require.Len(s, log, 2)
 		})
@@ -323,7 +323,7 @@ func TestRetryNow_refuses(t *testing.T) {
 				require.ErrorContains(s, err, tt.text, tt.name)
 				require.Equal(s, s.read("k").Status, r.Status)
 			}
-			log, err := e.AuditLog(s.Context(), journal.ID{}, 1)
+			log, err := e.Reader().AuditPage(s.Context(), journal.AuditRequest{Limit: 1})
 			require.NoError(s, err)
 			require.Empty(s, log)
 		})

@@ -16,7 +16,7 @@ import (
 
 // Traced shows the calls of an engine. An author of a journal writes all methods of
 // [journal.Journal]; this one leaves the work to another journal, and the methods that are not
-// here as well: Claim, Read, Sweep and Stats, and for people List, Change and AuditLog.
+// here as well: Claim, Read, List, Sweep and Stats, and for people Change and Reader.
 type Traced struct {
 	journal.Journal
 	trace func(format string, args ...any)

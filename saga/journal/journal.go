@@ -77,6 +77,10 @@ type Journal interface {
 	// Read returns the saga, or [ErrNotFound].
 	Read(ctx context.Context, id ID) (Record, error)
 
+	// List returns at most req.Limit sagas that an engine looks after, by CreatedAt and then ID, without
+	// Input and results. What people ask is for the [Reader].
+	List(ctx context.Context, req ListRequest) ([]Record, error)
+
 	// Sweep deletes at most limit final sagas that are past ExpiresAt, and
 	// leases that ended long ago and that no Running or Compensating saga names. It returns
 	// how many sagas it deleted.
@@ -90,10 +94,6 @@ type Journal interface {
 // An OperatorJournal is the part of a [Journal] that people use. A change in a person's name
 // is a compare-and-set on the revision. The same transaction writes it to the audit log.
 type OperatorJournal interface {
-	// List returns at most req.Limit sagas that match, by CreatedAt and then
-	// ID, without Input and results. It may read every unfinished saga.
-	List(ctx context.Context, req ListRequest) ([]Record, error)
-
 	// Change applies c to a saga that is still at revision c.Revision, takes it from its owner,
 	// and returns it. The saga's Engine, RecoveryAttempts, StuckOn and Deferred are then zero. Its fence and
 	// revision have grown by one, and ResumedAt is now. If it is Running or Compensating its
@@ -111,9 +111,8 @@ type OperatorJournal interface {
 	// [ErrNotFound]. It stores nothing.
 	ReadPlan(ctx context.Context, name string, version int) (PlanRecord, error)
 
-	// AuditLog returns at most limit entries, the youngest first; those of one
-	// saga if id is not the zero ID. Entries outlive their sagas.
-	AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error)
+	// Reader shows the sagas to people. It does no I/O.
+	Reader() Reader
 }
 
 type stayKey struct{}

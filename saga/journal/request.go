@@ -71,18 +71,11 @@ type ClaimRequest struct {
 	Backoff time.Duration
 }
 
-// A ListRequest says which sagas [OperatorJournal].List returns.
+// A ListRequest says which sagas [Journal].List returns: those that an engine owns, or those that are deferred.
 type ListRequest struct {
-	// Statuses are the statuses to list; none means Running, Compensating and Stuck.
-	Statuses []Status
-	// Name is the saga's; "" means any.
-	Name string
-	// Engine lists the unfinished sagas of that engine; zero means any.
+	// Engine lists the Running and Compensating sagas of that engine. It must not be zero, unless Deferred is true.
 	Engine EngineID
-	// Unowned lists Running and Compensating sagas that no engine with a lease
-	// executes, whatever their WakeAt.
-	Unowned bool
-	// Deferred lists the sagas that are deferred.
+	// Deferred lists the sagas that are deferred, whose Engine is zero.
 	Deferred bool
 	// After is the end of the previous page. The zero Cursor means the first page.
 	After Cursor

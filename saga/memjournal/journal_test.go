@@ -73,7 +73,6 @@ func TestJournal_badArguments(t *testing.T) {
 		{"list nothing", func() error { _, err := j.List(ctx, journal.ListRequest{}); return err }},
 		{"sweep nothing", func() error { _, err := j.Sweep(ctx, 0); return err }},
 		{"change to nothing", func() error { _, _, err := j.Change(ctx, journal.Change{}); return err }},
-		{"no line of the audit log", func() error { _, err := j.AuditLog(ctx, journal.ID{}, 0); return err }},
 	}
 	for _, tt := range tests {
 		require.ErrorIs(t, tt.do(), memjournal.ErrArgument, tt.name)

@@ -11,10 +11,13 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// List implements [journal.OperatorJournal].
+// List implements [journal.Journal].
 func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
-	if req.Limit <= 0 {
+	switch {
+	case req.Limit <= 0:
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
+	case req.Engine.IsZero() != req.Deferred:
+		return nil, fmt.Errorf("%w: a list needs an engine, or Deferred", ErrArgument)
 	}
 	if err := j.lock(ctx); err != nil {
 		return nil, err
@@ -23,25 +26,12 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	now := j.clock()
 	var found []journal.Record
 	for _, r := range j.sagas {
-		if j.isListed(r, req, now) {
+		if r.Engine == req.Engine && r.Status.Active() && (r.Deferred != nil) == req.Deferred && compare(cursor(r), req.After) > 0 {
 			found = append(found, strip(snapshot(r, now)))
 		}
 	}
 	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(a), cursor(b)) })
 	return found[:min(len(found), req.Limit)], nil
-}
-
-func (j *Journal) isListed(r journal.Record, req journal.ListRequest, now time.Time) bool {
-	statuses := req.Statuses
-	if len(statuses) == 0 {
-		statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
-	}
-	return slices.Contains(statuses, r.Status) &&
-		(req.Name == "" || req.Name == r.Name) &&
-		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Active()) &&
-		(!req.Unowned || j.isUnowned(r, now)) &&
-		(!req.Deferred || r.Deferred != nil) &&
-		compare(cursor(r), req.After) > 0
 }
 
 // strip returns r without the fields that may be large.
@@ -143,22 +133,4 @@ func (j *Journal) ReadPlan(ctx context.Context, name string, version int) (journ
 	}
 	plan.Lines = slices.Clone(plan.Lines)
 	return plan, nil
-}
-
-// AuditLog implements [journal.OperatorJournal].
-func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	if limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
-	}
-	if err := j.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer j.mu.Unlock()
-	var found []journal.AuditEntry
-	for _, e := range slices.Backward(j.audit) {
-		if len(found) < limit && (id == journal.ID{} || id == e.ID) {
-			found = append(found, e)
-		}
-	}
-	return found, nil
 }

@@ -11,23 +11,20 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A Reader shows the sagas of a [Journal] to people. It is safe for concurrent use, and it does
-// not block. The zero Reader is not usable: make a Reader with [NewReader].
-type Reader struct{ j *Journal }
+// A reader shows the sagas of a [Journal] to people.
+type reader struct{ j *Journal }
 
-var _ journal.Reader = (*Reader)(nil)
-
-// NewReader returns a reader of that journal, which must not be nil.
-func NewReader(j *Journal) *Reader { return &Reader{j} }
+// Reader implements [journal.OperatorJournal].
+func (j *Journal) Reader() journal.Reader { return reader{j} }
 
 // Show implements [journal.Reader].
-func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
+func (r reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
 	rec, err := r.j.Read(ctx, id)
 	return veil(rec), err
 }
 
 // Browse implements [journal.Reader]. It looks at every saga.
-func (r *Reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
+func (r reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
 	req, err := req.Normalize()
 	if err != nil {
 		return nil, fmt.Errorf("memjournal: browse: %w", err)
@@ -82,12 +79,12 @@ func abridge(rec journal.Record) journal.Record {
 }
 
 // Plan implements [journal.Reader].
-func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+func (r reader) Plan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
 	return r.j.ReadPlan(ctx, name, version)
 }
 
 // Plans implements [journal.Reader].
-func (r *Reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
+func (r reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
 	if err := r.j.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -104,10 +101,10 @@ func (r *Reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
 }
 
 // Stats implements [journal.Reader].
-func (r *Reader) Stats(ctx context.Context) (journal.Stats, error) { return r.j.Stats(ctx) }
+func (r reader) Stats(ctx context.Context) (journal.Stats, error) { return r.j.Stats(ctx) }
 
 // Estimate implements [journal.Reader]. The number of sagas is exact, and Bytes is 0.
-func (r *Reader) Estimate(ctx context.Context) (journal.Estimate, error) {
+func (r reader) Estimate(ctx context.Context) (journal.Estimate, error) {
 	if err := r.j.lock(ctx); err != nil {
 		return journal.Estimate{}, err
 	}
@@ -122,7 +119,7 @@ func (r *Reader) Estimate(ctx context.Context) (journal.Estimate, error) {
 }
 
 // AuditPage implements [journal.Reader].
-func (r *Reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
+func (r reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
 	if err := req.Check(); err != nil {
 		return nil, fmt.Errorf("memjournal: audit page: %w", err)
 	}

@@ -17,7 +17,7 @@ func TestReader_timesAreExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j, engine := memjournal.New(), journal.EngineID{1}
-		r := memjournal.NewReader(j)
+		r := j.Reader()
 		require.NoError(t, j.Heartbeat(t.Context(), engine, 2*time.Hour))
 		_, _, err := j.Start(t.Context(), journal.StartRequest{ID: journal.ID{1}, Engine: engine})
 		require.NoError(t, err)
@@ -43,6 +43,6 @@ func TestReader(t *testing.T) {
 	t.Parallel()
 	sagatest.TestReader(t, func(testing.TB) (journal.Journal, journal.Reader) {
 		j := memjournal.New()
-		return j, memjournal.NewReader(j)
+		return j, j.Reader()
 	})
 }

@@ -98,7 +98,7 @@ func TestCodec_bindsToItsPlace(t *testing.T) {
 			r = next
 		}
 		exec(t, look, "update saga_audit set reason = (select reason from saga_audit where actor = 'ann')")
-		log, err := j.AuditLog(t.Context(), r.ID, 10)
+		log, err := j.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: r.ID, Limit: 10})
 		require.NoError(t, err)
 		require.ErrorContains(t, log[0].Corrupt, "reason cannot be opened")
 		require.Empty(t, log[0].Reason)
@@ -130,7 +130,7 @@ func TestCodec_rotation(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, got.Corrupt, journal.ErrNewer)
 	require.ErrorContains(t, got.Corrupt, "new-key")
-	audit, err := next.AuditLog(t.Context(), journal.ID{}, 2)
+	audit, err := next.Reader().AuditPage(t.Context(), journal.AuditRequest{Limit: 2})
 	require.NoError(t, err)
 	require.Equal(t, "canary-reason", audit[1].Reason)
 }
@@ -197,7 +197,7 @@ func TestCodec_plainValuesOfAnyForm(t *testing.T) {
 				require.Equal(t, req.Input, got.Input)
 				require.Equal(t, []byte{first}, got.Result)
 				require.Equal(t, large.Result, got.Entries[0].Result)
-				log, err := reader.AuditLog(t.Context(), r.ID, 1)
+				log, err := reader.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: r.ID, Limit: 1})
 				require.NoError(t, err)
 				require.NoError(t, log[0].Corrupt)
 				require.Equal(t, reason, log[0].Reason)
@@ -309,7 +309,7 @@ func TestCodec_fails(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
 		require.NotContains(t, r.Corrupt.Error(), "canary")
-		listed, err := j.List(t.Context(), journal.ListRequest{Limit: 10})
+		listed, err := j.List(t.Context(), journal.ListRequest{Engine: r.Engine, Limit: 10})
 		require.NoError(t, err)
 		require.ErrorIs(t, listed[0].Corrupt, journal.ErrCorrupt)
 	}

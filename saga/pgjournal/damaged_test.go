@@ -84,24 +84,23 @@ func TestDamaged_harmsNoOther(t *testing.T) {
 // of other sagas. It reads the list page by page.
 func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[journal.ID]string, others int) {
 	t.Helper()
-	req := journal.ListRequest{Limit: 5}
+	req := journal.BrowseRequest{Statuses: unfinished, Limit: 5}
 	seen := make(map[journal.ID]bool)
 	for {
-		page, err := j.List(t.Context(), req)
+		page, err := j.Reader().Browse(t.Context(), req)
 		require.NoError(t, err)
 		for _, r := range page {
 			require.False(t, seen[r.ID], "listed twice")
 			seen[r.ID] = true
 			if why, damaged := reasons[r.ID]; damaged {
-				if on := r.StuckOn; r.Corrupt == nil && on != nil { // the write that made it stuck mended it
+				read, err := j.Read(t.Context(), r.ID)
+				require.NoError(t, err)
+				if on := read.StuckOn; read.Corrupt == nil && on != nil { // the write that made it stuck mended it
 					require.Equal(t, journal.ReasonCorrupt, on.Reason)
 					require.Contains(t, on.Detail, why)
 					continue
 				}
-				require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt, why)
-				require.ErrorContains(t, r.Corrupt, why)
-				read, err := j.Read(t.Context(), r.ID)
-				require.NoError(t, err)
+				require.ErrorIs(t, read.Corrupt, journal.ErrCorrupt, why)
 				require.ErrorContains(t, read.Corrupt, why)
 			} else {
 				require.NoError(t, r.Corrupt)
@@ -112,7 +111,7 @@ func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[journal.ID]strin
 			break
 		}
 		last := page[len(page)-1]
-		req.After = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
+		req.Before = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
 	require.Zero(t, others, "healthy sagas are missing")
 	for id, why := range reasons {
@@ -145,12 +144,9 @@ func TestDamaged_entriesOfWhatIsOver(t *testing.T) {
 		exec(t, look, "update saga set "+set+" where id = $1", [16]byte(id))
 		_, err = trip.Run(t.Context(), e, key, in)
 		require.ErrorIs(t, err, journal.ErrCorrupt, set)
-		listed, err := j.List(t.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Completed, journal.Stuck}, Limit: 100})
+		shown, err := j.Reader().Show(t.Context(), id)
 		require.NoError(t, err)
-		require.Len(t, listed, i+1)
-		for _, r := range listed {
-			require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
-		}
+		require.ErrorIs(t, shown.Corrupt, journal.ErrCorrupt, set)
 	}
 }
 
@@ -196,7 +192,7 @@ func TestDamaged_auditAndPlan(t *testing.T) {
 		r = next
 		exec(t, look, "update saga_audit set "+set+" where id = (select max(id) from saga_audit)")
 	}
-	log, err := j.AuditLog(t.Context(), r.ID, 10)
+	log, err := j.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: r.ID, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, log, 4)
 	require.NoError(t, log[0].Corrupt)

@@ -101,7 +101,7 @@ func callTheHotel(ctx context.Context, j *pgjournal.Journal) error {
 	if err != nil {
 		return err
 	}
-	stuck, err := operator.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
+	stuck, err := operator.Reader().Browse(ctx, journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func TestInjection_change(t *testing.T) {
 		r, won, err := j.Change(t.Context(), journal.Change{ID: was.ID, Revision: 1, Status: journal.Abandoned, Keep: time.Hour, By: someone})
 		require.NoError(t, err, at)
 		require.Equal(t, journal.Abandoned, r.Status, at)
-		log, err := j.AuditLog(t.Context(), was.ID, 10)
+		log, err := j.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: was.ID, Limit: 10})
 		require.NoError(t, err, at)
 		require.Len(t, log, 1, "%s: won %v", at, won)
 	})

@@ -17,6 +17,7 @@ type Journal struct {
 	cfg      Config
 	rows     *combined
 	sealer   sealer
+	reader   *Reader
 	query    *queries
 	ownsPool bool
 }
@@ -109,7 +110,11 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer()}
+	reader, err := NewReader(pool, ReaderConfig{Schema: cfg.Schema, Codec: cfg.Codec})
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer(), reader: reader}
 	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout, &db.Placement)
 	return j, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,21 +13,20 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// List implements [journal.OperatorJournal]. It reads the unfinished sagas, or the sagas of one
-// engine, by their index. For a final status it reads the whole table.
+// List implements [journal.Journal]. It reads the sagas of one engine by their index.
 func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if err := checkLimit(req.Limit); err != nil {
 		return nil, err
 	}
-	if err := checkText("Name", req.Name); err != nil {
-		return nil, err
+	engine := req.Engine
+	switch {
+	case engine.IsZero() != req.Deferred:
+		return nil, fmt.Errorf("%w: a list needs an engine, or Deferred", ErrArgument)
+	case req.Deferred:
+		engine = deferredEngine
 	}
-	statuses, final := statusesOf(req.Statuses)
-	engine := uuid(req.Engine)
-	engine.Valid = !req.Engine.IsZero()
 	st := j.query.List.Bind(pgx.NamedArgs{
-		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "deferred": req.Deferred,
-		"after_created_at": lowerBound(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
+		"engine": uuid(engine), "after_created_at": lowerBound(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanListed)
 	if err != nil {
@@ -39,18 +37,6 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 		records[i] = dropLarge(s.Record)
 	}
 	return records, nil
-}
-
-// statusesOf also tells whether a final one is among them.
-func statusesOf(of []journal.Status) (numbers []int16, final bool) {
-	if len(of) == 0 {
-		of = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
-	}
-	for _, s := range of {
-		numbers = append(numbers, int16(s))
-		final = final || s.Final()
-	}
-	return numbers, final
 }
 
 // dropLarge returns r without the fields that may be large.
@@ -144,18 +130,6 @@ func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
 	}
 	args["large"], args["status"], args["cancel"], args["deadline"], args["keep"] = large, int16(c.Status), c.Cancel, c.Deadline, c.Keep
 	return j.query.Change.Bind(args), nil
-}
-
-// AuditLog implements [journal.OperatorJournal].
-func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	if err := checkLimit(limit); err != nil {
-		return nil, err
-	}
-	of := uuid(id)
-	of.Valid = id != journal.ID{}
-	st := j.query.AuditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
-	log, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanAuditEntry)
-	return log, wrap("audit log", err)
 }
 
 func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e journal.AuditEntry, err error) {

@@ -40,7 +40,7 @@ func TestOperator(t *testing.T) {
 
 	o, err := saga.NewOperator(j, trip)
 	require.NoError(t, err)
-	stuck, err := o.List(t.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
+	stuck, err := o.Reader().Browse(t.Context(), journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, stuck, 1)
 	by := journal.Audit{Actor: "ann", Reason: "the hotel has no such guest", Revision: stuck[0].Revision}
@@ -58,7 +58,7 @@ func TestOperator(t *testing.T) {
 	}
 	_, err = o.ForceRejected(t.Context(), r.ID, "hotel.book", by)
 	require.ErrorIs(t, err, saga.ErrConflict)
-	log, err := o.AuditLog(t.Context(), r.ID, 10)
+	log, err := o.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: r.ID, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, log, 1)
 	require.Equal(t, journal.Audit{Verb: journal.VerbForceRejected, Step: "hotel.book", Actor: "ann", Reason: by.Reason}, log[0].Audit)
@@ -133,7 +133,7 @@ func TestRetryNow(t *testing.T) {
 	require.Equal(t, journal.Completed, ended(t, j, started.ID).Status)
 	require.EqualValues(t, 3, tries.Load())
 	require.Equal(t, before.Fence, ended(t, j, started.ID).Fence, "it kept its owner")
-	log, err := o.AuditLog(t.Context(), started.ID, 10)
+	log, err := o.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: started.ID, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, log, 2)
 	require.Equal(t, journal.Audit{Verb: journal.VerbRetryNow, Actor: "ann", Reason: by.Reason}, log[0].Audit)
@@ -188,7 +188,7 @@ func TestRetryNow_besideWrites(t *testing.T) {
 	require.NoError(t, last.Corrupt)
 	require.Equal(t, r.Revision+writes, last.Revision)
 	require.Len(t, last.Entries, 1+writes)
-	log, err := j.AuditLog(t.Context(), r.ID, 1)
+	log, err := j.Reader().AuditPage(t.Context(), journal.AuditRequest{ID: r.ID, Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, log, 1, "nobody got in between")
 }

@@ -109,7 +109,7 @@ func TestPrivacy_dumpOfTheTables(t *testing.T) {
 				require.Equal(t, `"canary-body"`, string(running.Entries[0].Body))
 				require.Equal(t, `"canary-body-cause"`, string(running.Cause.Body))
 				require.Equal(t, `"canary-out"`, string(over.Result))
-				audit, err := j.AuditLog(t.Context(), journal.ID{}, 10)
+				audit, err := j.Reader().AuditPage(t.Context(), journal.AuditRequest{Limit: 10})
 				require.NoError(t, err)
 				require.Equal(t, "canary-why", audit[0].Reason)
 				require.Equal(t, "canary-reason", audit[1].Reason)

@@ -20,7 +20,7 @@ type queries struct {
 	Compact, Defer, Flush, Read, Confirm, Results, Entries                                    pgkit.Query
 
 	// for operators, and the upkeep
-	List, Stats, Change, Wake, ChangeSettings, AuditLog, PruneAudit, Sweep, SweepEngines pgkit.Query
+	List, Stats, Change, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query
 
 	// for distributed tables
 	Enroll, Owners, EndLeases pgkit.Query `sql:"distributed"`

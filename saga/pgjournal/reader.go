@@ -76,6 +76,10 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	return &Reader{pool: pool, cfg: cfg, sealer: sealer{codec: cfg.Codec}}, nil
 }
 
+// Reader implements [journal.OperatorJournal]: a [Reader] on the journal's pool, with its Codec and the
+// default StatementTimeout.
+func (j *Journal) Reader() journal.Reader { return j.reader }
+
 // queries returns the statements that suit the tables. It asks the server the first time.
 func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	if q := r.query.Load(); q != nil {

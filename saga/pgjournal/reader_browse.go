@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,10 +48,13 @@ func scanRights(row pgx.CollectableRow) (have rights, err error) {
 
 // page returns a page of a list by one statement.
 func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures bool) ([]journal.Record, error) {
-	statuses, _ := statusesOf(req.Statuses)
+	statuses := make([]int16, len(req.Statuses))
+	for i, s := range req.Statuses {
+		statuses[i] = int16(s)
+	}
 	createdAt, id := before(req)
 	args := pgx.NamedArgs{
-		"statuses": statuses, "before_created_at": createdAt, "before_id": id, "name": req.Name, "limit": int64(req.Limit),
+		"statuses": statuses, "damaged": slices.Contains(req.Statuses, journal.Stuck), "before_created_at": createdAt, "before_id": id, "name": req.Name, "limit": int64(req.Limit),
 	}
 	return ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement {
 		unfinished, browse := q.ReaderUnfinished, q.ReaderBrowse

@@ -240,7 +240,7 @@ func TestPlans_ofFinishedSagas(t *testing.T) {
 	claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 5})
 	require.NoError(t, err)
 	require.Len(t, claimed, 5)
-	for _, req := range []journal.ListRequest{{Limit: 100}, {Limit: 100, Engine: engine}, {Limit: 100, Unowned: true}} {
+	for _, req := range []journal.ListRequest{{Limit: 100, Engine: engine}, {Limit: 100, Deferred: true}} {
 		_, err := j.List(t.Context(), req)
 		require.NoError(t, err)
 	}

@@ -153,3 +153,6 @@ func closeEngine(tb testing.TB, e *saga.Engine) {
 		tb.Logf("closing an engine: %v", err)
 	}
 }
+
+// unfinished are the statuses of the sagas that are not over.
+var unfinished = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}

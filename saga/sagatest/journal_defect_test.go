@@ -254,7 +254,7 @@ var defects = []defect{
 	{"claims what is stuck", func(m *mutant) {
 		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
-			halted, _ := m.Journal.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
+			halted, _ := m.Journal.Reader().Browse(ctx, journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
 			return append(got, halted...), err
 		}
 	}, []string{"claim: only what there is something to do for"}},
@@ -366,8 +366,8 @@ var defects = []defect{
 		}
 	}, []string{"change: it fences off nobody where no engine had the saga"}},
 	{"names nobody in the audit log", func(m *mutant) {
-		m.audit = func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-			log, err := m.Journal.AuditLog(ctx, id, limit)
+		m.audit = func(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
+			log, err := m.Journal.Reader().AuditPage(ctx, req)
 			for i := range log {
 				log[i].Actor = ""
 			}
@@ -399,20 +399,21 @@ var defects = []defect{
 		}
 	}, []string{"change: it wakes what waits, and takes it from nobody", "change: it wakes what has no owner"}},
 	{"shows the oldest lines of the audit log", func(m *mutant) {
-		m.audit = func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-			log, err := m.Journal.AuditLog(ctx, id, 1000)
+		m.audit = func(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
+			limit := req.Limit
+			req.Limit = 1000
+			log, err := m.Journal.Reader().AuditPage(ctx, req)
 			slices.Reverse(log)
 			return log[:min(len(log), limit)], err
 		}
 	}, []string{"audit: the youngest first, as many as asked for"}},
 	{"lists what is over", func(m *mutant) {
 		m.list = func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
-			if len(req.Statuses) == 0 {
-				req.Statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck, journal.Completed}
-			}
-			return m.Journal.List(ctx, req)
+			listed, err := m.Journal.List(ctx, req)
+			over, _ := m.Journal.Reader().Browse(ctx, journal.BrowseRequest{Statuses: []journal.Status{journal.Completed}, Limit: 1})
+			return append(listed, over...), err
 		}
-	}, []string{"list: what matches, without what is large"}},
+	}, []string{"list: the sagas of an engine, without what is large"}},
 	{"begins each page anew", func(m *mutant) {
 		m.list = func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 			req.After = journal.Cursor{}

@@ -29,7 +29,7 @@ type mutant struct {
 	stats  func(ctx context.Context) (journal.Stats, error)
 	list   func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
 	change func(ctx context.Context, c journal.Change) (journal.Record, bool, error)
-	audit  func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error)
+	audit  func(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error)
 }
 
 func (m *mutant) Plan(ctx context.Context, p journal.PlanRecord) (journal.PlanRecord, error) {
@@ -109,11 +109,8 @@ func (m *mutant) Change(ctx context.Context, c journal.Change) (journal.Record, 
 	return m.Journal.Change(ctx, c)
 }
 
-func (m *mutant) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	if m.audit != nil {
-		return m.audit(ctx, id, limit)
-	}
-	return m.Journal.AuditLog(ctx, id, limit)
+func (m *mutant) Reader() journal.Reader {
+	return &readerMutant{Reader: m.Journal.Reader(), audit: m.audit}
 }
 
 // A recorder lets a test watch a rule fail.

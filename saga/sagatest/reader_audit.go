@@ -21,6 +21,8 @@ func auditPages(c *check) {
 			*r = got
 		}
 	}
+	all, err := c.journal.Reader().AuditPage(c.Context(), journal.AuditRequest{Limit: 100})
+	c.must("AuditPage", err)
 	for _, tt := range []struct {
 		name string
 		req  journal.AuditRequest
@@ -33,11 +35,9 @@ func auditPages(c *check) {
 		{"of nobody", journal.AuditRequest{Actor: "an"}, 0},
 		{"of a saga that is missing", journal.AuditRequest{ID: request(newEngine()).ID}, 0},
 	} {
-		log, err := c.journal.AuditLog(c.Context(), tt.req.ID, 100)
-		c.must("AuditLog", err)
 		var expect []journal.AuditEntry
-		for _, e := range log {
-			if tt.req.Actor == "" || tt.req.Actor == e.Actor {
+		for _, e := range all {
+			if (tt.req.Actor == "" || tt.req.Actor == e.Actor) && (tt.req.ID == journal.ID{} || tt.req.ID == e.ID) {
 				expect = append(expect, e)
 			}
 		}

@@ -237,7 +237,7 @@ var readerDefects = []readerDefect{
 func seesReader(t *testing.T, r rule, mar func(m *readerMutant, j journal.Journal)) (seen *recorder) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memjournal.New()
-		m := &readerMutant{Reader: memjournal.NewReader(j)}
+		m := &readerMutant{Reader: j.Reader()}
 		mar(m, j)
 		seen = watch(r, &check{TB: t, journal: j, reader: m, patience: 300 * time.Millisecond})
 	})

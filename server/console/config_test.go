@@ -38,7 +38,7 @@ func TestNew_badConfig(t *testing.T) {
 		{"a reason of two lines", "Config.Stores[0].NoAnswers", func(c *console.Config) { c.Stores[0].NoAnswers = "a\nb" }},
 		{"two of one name", "Config.Stores[1].Name", func(c *console.Config) { c.Stores = append(c.Stores, c.Stores[0]) }},
 		{"a journal with a store's name", "Config.Sagas[0].Name", func(c *console.Config) {
-			c.Sagas = []console.Sagas{{Name: "orders", Reader: memjournal.NewReader(memjournal.New())}}
+			c.Sagas = []console.Sagas{{Name: "orders", Reader: memjournal.New().Reader()}}
 		}},
 		{"a journal without a reader", "Config.Sagas[0]", func(c *console.Config) { c.Sagas = []console.Sagas{{Name: "s"}} }},
 		{"short secret", "Config.Secret", func(c *console.Config) { c.Secret = make([]byte, 31) }},

@@ -98,7 +98,7 @@ func (s *shop) stuckForward(tb testing.TB, key string) journal.ID {
 
 func (s *shop) site(tb testing.TB) *site {
 	tb.Helper()
-	return newSite(tb, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(s.journal), Operator: s.engine}}})
+	return newSite(tb, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: s.journal.Reader(), Operator: s.engine}}})
 }
 
 // requireStatus waits for the status of a saga: its engine works beside the test.
@@ -193,7 +193,7 @@ func TestVerbs_sagas(t *testing.T) {
 				page := s.sagaVerb(id, tt.verb, tt.step, tt.output).follow()
 				require.Contains(t, page.text(), "done by hand, ticket 78")
 				shop.requireStatus(t, id, tt.want)
-				entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+				entries, err := shop.engine.Reader().AuditPage(context.Background(), journal.AuditRequest{ID: id, Limit: 10})
 				require.NoError(t, err)
 				require.Len(t, entries, 1)
 				require.Equal(t, "ada", entries[0].Actor)
@@ -255,7 +255,7 @@ func TestVerbs_runningSaga(t *testing.T) {
 				shop.requireStatus(t, id, tt.want)
 				require.Less(t, time.Since(begin), 5*time.Minute)
 				require.Equal(t, tt.verb == "cancel", tr.stockIsFree.Load())
-				entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+				entries, err := shop.engine.Reader().AuditPage(context.Background(), journal.AuditRequest{ID: id, Limit: 10})
 				require.NoError(t, err)
 				require.Len(t, entries, 1)
 				require.Equal(t, tt.verb, string(entries[0].Verb))
@@ -281,7 +281,7 @@ func TestVerbs_sagaRefusals(t *testing.T) {
 		done.Set("reason", "first")
 		require.Equal(t, http.StatusSeeOther, s.post("/do", done).Code)
 		require.Contains(t, s.post("/do", done).text(), "Refused")
-		entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+		entries, err := shop.engine.Reader().AuditPage(context.Background(), journal.AuditRequest{ID: id, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, entries, 1)
 	})
@@ -302,7 +302,7 @@ func TestVerbs_staleSaga(t *testing.T) {
 		time.Sleep(10 * time.Minute) // the refund fails again
 		shop.requireStatus(t, id, journal.Stuck)
 		require.Contains(t, s.post("/do", done).text(), "Refused")
-		entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+		entries, err := shop.engine.Reader().AuditPage(context.Background(), journal.AuditRequest{ID: id, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, entries, 1)
 	})
@@ -344,7 +344,7 @@ func TestSagas_withoutDefinition(t *testing.T) {
 		operator, err := saga.NewOperator(shop.journal)
 		require.NoError(t, err)
 		page = newSite(t, console.Config{
-			Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(shop.journal), Operator: operator}},
+			Sagas: []console.Sagas{{Name: "shop", Reader: shop.journal.Reader(), Operator: operator}},
 		}).get(at).text()
 		require.NotContains(t, page, `value="force-ok"`)
 		require.Contains(t, page, "does not have the definition")
@@ -371,7 +371,7 @@ func TestSagas_readOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		shop := newShop(t)
 		id := shop.stuckUndo(t, "order-1")
-		readOnly := newSite(t, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(shop.journal)}}})
+		readOnly := newSite(t, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: shop.journal.Reader()}}})
 		for _, s := range []*site{shop.site(t).as("olaf"), readOnly} {
 			for _, at := range []string{"/sagas", "/saga?in=shop&id=" + id.String()} {
 				require.NotContains(t, s.get(at).Body.String(), `action="/ops/confirm"`)

@@ -46,19 +46,11 @@ func (o *Operator) WithKeep(keep time.Duration) *Operator {
 // HasPlan reports whether the plan is that of a definition.
 func (o *Operator) HasPlan(plan journal.PlanHash) bool { return o.plans[plan] != nil }
 
-// List returns the sagas that match; see [journal.OperatorJournal].
-func (o *Operator) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
-	return o.journal.List(ctx, req)
-}
+// Reader is that of the journal.
+func (o *Operator) Reader() journal.Reader { return o.journal.Reader() }
 
 // Stats counts the sagas; see [journal.Journal].
 func (o *Operator) Stats(ctx context.Context) (journal.Stats, error) { return o.journal.Stats(ctx) }
-
-// AuditLog returns who did what to the saga, the youngest first; to any, if id
-// is the zero ID.
-func (o *Operator) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
-	return o.journal.AuditLog(ctx, id, limit)
-}
 
 // Sweep deletes at most limit sagas that are final and past their ExpiresAt, and returns how
 // many. It suits a job that runs from time to time, and calls it again at once if it

@@ -71,8 +71,8 @@ func (s *sagaFilter) flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"stuck", "running", "compensating"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (s *sagaFilter) request(limit int, after journal.Cursor) (journal.ListRequest, error) {
-	req := journal.ListRequest{Name: s.name, Limit: limit, After: after}
+func (s *sagaFilter) request(limit int, before journal.Cursor) (journal.BrowseRequest, error) {
+	req := journal.BrowseRequest{Name: s.name, Limit: limit, Before: before}
 	for _, name := range s.statuses {
 		status, ok := unfinished[name]
 		if !ok {
@@ -162,7 +162,7 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			if err != nil {
 				return nil, err
 			}
-			return o.List(ctx, req)
+			return o.Reader().Browse(ctx, req)
 		},
 		matches: func(r journal.Record) bool { return f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step },
 		refuses: func(r journal.Record) string {

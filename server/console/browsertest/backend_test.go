@@ -28,7 +28,7 @@ type backend struct {
 // inMemory is a backend that forgets everything with the test.
 func inMemory() backend {
 	keys, sagas := memstore.New(), memjournal.New()
-	return backend{keys: keys, keyReader: keys.Reader(), sagas: sagas, reader: memjournal.NewReader(sagas)}
+	return backend{keys: keys, keyReader: keys.Reader(), sagas: sagas, reader: sagas.Reader()}
 }
 
 // inPostgres is a backend in a database of tb's own.

@@ -39,7 +39,7 @@ func TestVerbs_ofASaga(t *testing.T) {
 			}
 			b.confirmed("asked about " + tt.verb)
 			s.until(id, tt.to)
-			log, err := s.engine.AuditLog(context.Background(), id, 10)
+			log, err := s.engine.Reader().AuditPage(context.Background(), journal.AuditRequest{ID: id, Limit: 10})
 			require.NoError(t, err)
 			if tt.verb == "Cancel" {
 				require.Empty(t, log)

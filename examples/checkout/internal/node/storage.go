@@ -127,12 +127,9 @@ func (s *Storage) OpenJournal(ctx context.Context) (_ journal.Journal, done func
 // OpenJournalReader returns what a console looks at of the journal that OpenJournal has returned.
 func (s *Storage) OpenJournalReader(ctx context.Context, j journal.Journal) (journal.Reader, error) {
 	if s.pool == nil {
-		return memjournal.NewReader(j.(*memjournal.Journal)), nil // as OpenJournal has made it
+		return j.Reader(), nil
 	}
-	if err := pgjournal.AddReaderIndexes(ctx, s.pool, ""); err != nil {
-		return nil, err
-	}
-	return pgjournal.NewReader(s.pool, pgjournal.ReaderConfig{})
+	return j.Reader(), pgjournal.AddReaderIndexes(ctx, s.pool, "")
 }
 
 // Close frees what the storage holds. Stop its node first.
