@@ -7,6 +7,16 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
+// tell reports what concerns the engine.
+func (e *Engine) tell(what journal.Event) { e.report(e.ctx, what) }
+
+// report reports an event, if somebody listens.
+func (o *Operator) report(ctx context.Context, e journal.Event) {
+	if o.observe != nil {
+		o.observe(ctx, e)
+	}
+}
+
 // A Tracer hears when executions and attempts begin and end. Package saga says more.
 type Tracer interface {
 	Trace(ctx context.Context) string
