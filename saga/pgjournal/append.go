@@ -89,7 +89,7 @@ func (j *Journal) explainRefusal(ctx context.Context, w owned) (full bool, err e
 // write finds that out.
 func (j *Journal) compact(ctx context.Context, w owned) error {
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
-		log, err := pgkit.One(ctx, j.db.Pool, j.query.Entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
+		log, err := pgkit.One(ctx, j.db.Pool, j.query.Entries.Bind(pgx.NamedArgs{"id": toUUID(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
@@ -101,7 +101,7 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 			short = log // the damaged log stays for a person to read; the write gets room after it
 		}
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, j.query.Compact.Bind(pgx.NamedArgs{
-			"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "needed": len(w.log),
+			"id": toUUID(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "needed": len(w.log),
 			"lock_timeout": j.db.LockTimeout,
 		}), pgx.RowTo[bool])
 		return ok, err

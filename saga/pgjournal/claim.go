@@ -124,7 +124,7 @@ type candidate struct {
 
 func (j *Journal) claimableOf(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) ([]candidate, error) {
 	st := j.query.Claimable.Bind(pgx.NamedArgs{
-		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "deferred": hashes(req.Deferred), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
+		"engine": toUUID(req.Engine), "plans": hashes(req.Plans), "deferred": hashes(req.Deferred), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
 		"backoff": req.Backoff, "passed": passed,
 	})
 	return pgkit.AllUnder(ctx, j.db.Pool, j.query.ByIndex.Bind(nil), st, func(row pgx.CollectableRow) (c candidate, err error) {
@@ -138,7 +138,7 @@ func (j *Journal) take(ctx context.Context, engine journal.EngineID, ids []pgtyp
 	if j.cfg.Distributed {
 		return j.takeByKey(ctx, engine, ids, revisions)
 	}
-	st := j.query.Claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "ids": ids, "revisions": revisions})
+	st := j.query.Claim.Bind(pgx.NamedArgs{"engine": toUUID(engine), "ids": ids, "revisions": revisions})
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
 		return pgkit.RowsUnder(ctx, j.db.Writer, j.query.ByIndex.Bind(nil), st, j.sealer.scanClaimed)
 	})

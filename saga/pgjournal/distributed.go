@@ -27,7 +27,7 @@ func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest,
 	var all []ranked
 	for _, plan := range req.Plans {
 		st := j.query.Claimable.Bind(pgx.NamedArgs{
-			"engine": uuid(req.Engine), "plan": plan[:], "deferred": slices.Contains(req.Deferred, plan),
+			"engine": toUUID(req.Engine), "plan": plan[:], "deferred": slices.Contains(req.Deferred, plan),
 			"limit": int64(min(req.PerPlan, req.Limit)), "backoff": req.Backoff, "passed": passed,
 		})
 		found, err := pgkit.All(ctx, j.db.Pool, st, func(row pgx.CollectableRow) (c ranked, err error) {
@@ -57,7 +57,7 @@ func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest,
 func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
 	statements := make([]pgkit.Statement, len(ids))
 	for i, id := range ids {
-		statements[i] = j.query.Claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
+		statements[i] = j.query.Claim.Bind(pgx.NamedArgs{"engine": toUUID(engine), "id": id, "revision": revisions[i]})
 	}
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
 		return pgkit.RowsTogether(ctx, j.db.Writer, statements, j.sealer.scanClaimed)
@@ -66,7 +66,7 @@ func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []
 
 // enroll gives an engine of distributed tables its first lease.
 func (j *Journal) enroll(ctx context.Context, engine journal.EngineID, lease time.Duration) (bool, error) {
-	st := j.query.Enroll.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	st := j.query.Enroll.Bind(pgx.NamedArgs{"engine": toUUID(engine), "lease": lease})
 	_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 	return ok, err
 }

@@ -64,7 +64,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 	if engine.IsZero() || lease < time.Microsecond || lease > longest {
 		return fmt.Errorf("%w: engine %v, lease %v", ErrArgument, engine, lease)
 	}
-	st := j.query.Heartbeat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	st := j.query.Heartbeat.Bind(pgx.NamedArgs{"engine": toUUID(engine), "lease": lease})
 	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 		if err == nil && !ok && j.cfg.Distributed {
@@ -80,7 +80,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 
 // Leave implements [journal.Journal], in one statement.
 func (j *Journal) Leave(ctx context.Context, engine journal.EngineID) error {
-	st := j.query.Leave.Bind(pgx.NamedArgs{"engine": uuid(engine)})
+	st := j.query.Leave.Bind(pgx.NamedArgs{"engine": toUUID(engine)})
 	_, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.db.Writer, st) })
 	return wrap("leave", err)
 }

@@ -91,7 +91,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	if err != nil {
 		return false, wrap("start", err)
 	}
-	insert, read := query.StartTx.Bind(values(startColumns, []starting{sealed})), query.Started.Bind(pgx.NamedArgs{"id": uuid(req.ID)})
+	insert, read := query.StartTx.Bind(values(startColumns, []starting{sealed})), query.Started.Bind(pgx.NamedArgs{"id": toUUID(req.ID)})
 	if err := errors.Join(insert.Err(), read.Err()); err != nil {
 		return false, wrap("start", err)
 	}

@@ -26,7 +26,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 		engine = deferredEngine
 	}
 	st := j.query.List.Bind(pgx.NamedArgs{
-		"engine": uuid(engine), "after_created_at": lowerBound(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
+		"engine": toUUID(engine), "after_created_at": lowerBound(req.After.CreatedAt), "after_id": toUUID(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanListed)
 	if err != nil {
@@ -57,7 +57,7 @@ func lowerBound(t time.Time) pgtype.Timestamptz {
 	case t.Equal(endOfTime):
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}
 	}
-	return timestamp(t)
+	return toTimestamp(t)
 }
 
 // changeTime is how long the server works for a change at most, beside the wait for a lock.
@@ -118,7 +118,7 @@ func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
 		log = endLog(log)
 	}
 	args := pgx.NamedArgs{
-		"id": uuid(c.ID), "revision": c.Revision, "entries": log,
+		"id": toUUID(c.ID), "revision": c.Revision, "entries": log,
 		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": reason,
 		"lock_timeout": j.db.LockTimeout,
 	}

@@ -128,7 +128,7 @@ func packFailure(f *journal.Failure) []byte {
 	b := packed{codecVersion}
 	b.text(string(f.Reason))
 	b.text(f.Step)
-	b.uint(boolean(f.Undo))
+	b.uint(toUint(f.Undo))
 	b.uint(uint64(f.Outcome))
 	b.int(int64(f.Status))
 	b.text(string(f.Code))
@@ -186,7 +186,7 @@ func (u *unpacker) failureBody(f *journal.Failure) {
 	}
 }
 
-func boolean(is bool) uint64 {
+func toUint(is bool) uint64 {
 	if is {
 		return 1
 	}

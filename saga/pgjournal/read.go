@@ -23,7 +23,7 @@ func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 
 // look reads the saga, and confirms it if the caller is to rely on its present state.
 func (j *Journal) look(ctx context.Context, id journal.ID, relied func(journal.Record) bool) (journal.Record, error) {
-	f, err := pgkit.One(ctx, j.db.Pool, j.query.Read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
+	f, err := pgkit.One(ctx, j.db.Pool, j.query.Read.Bind(pgx.NamedArgs{"id": toUUID(id)}), j.sealer.scanFound)
 	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
 		f.stored, err = j.confirm(ctx, id)
 	}
@@ -50,7 +50,7 @@ func (j *Journal) mustConfirm(synchronous bool) bool {
 // confirm writes before it trusts the record that it reads.
 func (j *Journal) confirm(ctx context.Context, id journal.ID) (stored, error) {
 	return pgkit.RetryConflict(ctx, func() (stored, error) {
-		st := j.query.Confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.db.LockTimeout})
+		st := j.query.Confirm.Bind(pgx.NamedArgs{"id": toUUID(id), "lock_timeout": j.db.LockTimeout})
 		f, ok, err := pgkit.Row(ctx, j.db.Writer, st, j.sealer.scanFound)
 		if err == nil && !ok {
 			err = pgx.ErrNoRows
@@ -77,7 +77,7 @@ func (j *Journal) addAllMissing(ctx context.Context, sagas []stored) ([]journal.
 	index := make(map[[16]byte]*stored)
 	for i := range sagas {
 		if s := &sagas[i]; len(s.missing) > 0 {
-			ids = append(ids, uuid(s.ID))
+			ids = append(ids, toUUID(s.ID))
 			index[s.ID] = s
 		}
 	}

@@ -132,7 +132,7 @@ func wrapRead(ctx context.Context, doing string, err error) error {
 // Show implements [journal.Reader]. It needs the rights of the runtime role.
 func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
 	found, err := ask(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
-		return q.ReaderShow.Bind(pgx.NamedArgs{"id": uuid(id)})
+		return q.ReaderShow.Bind(pgx.NamedArgs{"id": toUUID(id)})
 	}, r.sealer.scanListed)
 	switch {
 	case err != nil:
@@ -217,7 +217,7 @@ func (r *Reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]jou
 		if req.ID == (journal.ID{}) {
 			return q.ReaderAudit.Bind(args)
 		}
-		args["saga"] = uuid(req.ID)
+		args["saga"] = toUUID(req.ID)
 		return q.ReaderAuditOf.Bind(args)
 	}, r.sealer.scanAuditEntry)
 }

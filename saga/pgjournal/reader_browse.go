@@ -67,7 +67,7 @@ func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures b
 		}
 		args["from"], args["window"] = pgtype.Timestamptz{}, journal.BrowseWindow
 		if !req.From.IsZero() {
-			args["from"] = timestamp(req.From)
+			args["from"] = toTimestamp(req.From)
 		}
 		return browse.Bind(args)
 	}, r.sealer.scanBrief)
@@ -94,9 +94,9 @@ func before(req journal.BrowseRequest) (pgtype.Timestamptz, pgtype.UUID) {
 		end = at
 	}
 	if end == (journal.Cursor{}) {
-		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}, uuid(bytes16(0xff))
+		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}, toUUID(bytes16(0xff))
 	}
-	return lowerBound(end.CreatedAt), uuid(end.ID)
+	return lowerBound(end.CreatedAt), toUUID(end.ID)
 }
 
 func bytes16(b byte) (id journal.ID) {

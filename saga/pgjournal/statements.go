@@ -62,7 +62,7 @@ type starting struct {
 
 func (s sealer) sealStart(req journal.StartRequest) (sealed starting, err error) {
 	sealed.StartRequest = req
-	if sealed.input, err = s.seal(addTrace(req.Trace, present(req.Input)), kindInput, req.ID); err != nil {
+	if sealed.input, err = s.seal(addTrace(req.Trace, toBytea(req.Input)), kindInput, req.ID); err != nil {
 		return sealed, err
 	}
 	sealed.inputHash, err = s.seal(req.InputHash[:], kindInputHash, req.ID)
@@ -70,8 +70,8 @@ func (s sealer) sealStart(req journal.StartRequest) (sealed starting, err error)
 }
 
 var startColumns = []column[starting]{
-	col("id", func(r *starting) pgtype.UUID { return uuid(r.ID) }),
-	col("engine", func(r *starting) pgtype.UUID { return uuid(r.Engine) }),
+	col("id", func(r *starting) pgtype.UUID { return toUUID(r.ID) }),
+	col("engine", func(r *starting) pgtype.UUID { return toUUID(r.Engine) }),
 	col("plan", func(r *starting) []byte { return r.Plan[:] }),
 	col("input_hash", func(r *starting) []byte { return r.inputHash }),
 	col("name", func(r *starting) string { return r.Name }),
@@ -110,8 +110,8 @@ func (o owned) isCompletion() bool {
 }
 
 var finishColumns = []column[owned]{
-	col("id", func(w *owned) pgtype.UUID { return uuid(w.ID) }),
-	col("engine", func(w *owned) pgtype.UUID { return uuid(w.Engine) }),
+	col("id", func(w *owned) pgtype.UUID { return toUUID(w.ID) }),
+	col("engine", func(w *owned) pgtype.UUID { return toUUID(w.Engine) }),
 	col("fence", func(w *owned) int64 { return w.Fence }),
 	col("revision", func(w *owned) int64 { return w.Revision }),
 	col("entries", func(w *owned) []byte { return w.log }),
@@ -122,8 +122,8 @@ var finishColumns = []column[owned]{
 
 var appendColumns = append([]column[owned]{
 	col("status", func(w *owned) pgtype.Int2 { return statusOrNull(w.Status) }),
-	col("deadline_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.DeadlineAt) }),
-	col("wake_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.WakeAt) }),
+	col("deadline_at", func(w *owned) pgtype.Timestamptz { return toTimestamp(w.DeadlineAt) }),
+	col("wake_at", func(w *owned) pgtype.Timestamptz { return toTimestamp(w.WakeAt) }),
 	col("cause", func(w *owned) []byte { return w.stored.cause }),
 	col("stuck_on", func(w *owned) []byte { return w.stored.stuckOn }),
 	col("fails", func(w *owned) pgtype.Interval { return fromNow(0, w.Status == journal.Compensating) }),
@@ -145,12 +145,12 @@ func scanAppended(row pgx.CollectableRow) (i int, ok bool, err error) {
 
 // appendResults writes the large results, behind append in its transaction.
 func (s statements) appendResults(w owned) pgkit.Statement {
-	return s.query.AppendResults.Bind(pgx.NamedArgs{"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
+	return s.query.AppendResults.Bind(pgx.NamedArgs{"id": toUUID(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
 }
 
 func (s statements) deferSaga(w owned) pgkit.Statement {
 	return s.query.Defer.Bind(pgx.NamedArgs{
-		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
+		"id": toUUID(w.ID), "engine": toUUID(w.Engine), "fence": w.Fence, "revision": w.Revision,
 		"deferred": w.stored.deferred, "lock_timeout": s.lockTimeout,
 	})
 }
@@ -160,8 +160,8 @@ func fromNow(d time.Duration, valid bool) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: valid}
 }
 
-// present makes nil, which would be a null, an empty value.
-func present(data []byte) []byte {
+// toBytea makes nil, which would be a null, an empty value.
+func toBytea(data []byte) []byte {
 	if data == nil {
 		return []byte{}
 	}
@@ -170,11 +170,11 @@ func present(data []byte) []byte {
 
 func statusOrNull(s journal.Status) pgtype.Int2 { return pgtype.Int2{Int16: int16(s), Valid: s != 0} }
 
-func uuid[T journal.ID | journal.EngineID](b T) pgtype.UUID {
+func toUUID[T journal.ID | journal.EngineID](b T) pgtype.UUID {
 	return pgtype.UUID{Bytes: b, Valid: true}
 }
 
-// timestamp makes the zero time a null.
-func timestamp(t time.Time) pgtype.Timestamptz {
+// toTimestamp makes the zero time a null.
+func toTimestamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }

@@ -44,7 +44,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 		return before{}, err
 	}
 	if b.existed && (cancellable(b.record) || req.Undone && undoable(b.record)) {
-		st := s.query.Cancel.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
+		st := s.query.Cancel.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
 		if _, err := pgkit.One(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
 		}
@@ -85,7 +85,7 @@ func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was s
 // record is inserted or swept in between.
 func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
 	for {
-		st := s.query.Lock.Bind(pgx.NamedArgs{"key": uuid(req.ID)})
+		st := s.query.Lock.Bind(pgx.NamedArgs{"key": toUUID(req.ID)})
 		f, err := pgkit.One(ctx, tx, st, scanFound)
 		if err == nil && s.mayBeApart(f.Record) {
 			f, err = pgkit.One(ctx, tx, s.readOne(req.ID), scanFound)
@@ -96,7 +96,7 @@ func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelReq
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return before{}, err
 		}
-		st = s.query.CancelAbsent.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
+		st = s.query.CancelAbsent.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
 		_, err = pgkit.One(ctx, tx, st, pgx.RowTo[bool])
 		if err == nil {
 			return before{}, nil

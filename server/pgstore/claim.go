@@ -87,7 +87,7 @@ func (s *Store) whyAbsent(ctx context.Context, req store.ClaimRequest) error {
 	if req.FirstSent.IsZero() {
 		return errVanished
 	}
-	st := s.query.TooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
+	st := s.query.TooOld.Bind(pgx.NamedArgs{"first_sent": toTimestamp(req.FirstSent), "window": req.Window})
 	tooOld, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	switch {
 	case err != nil:
@@ -111,7 +111,7 @@ func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
 		Fence:       1,
 		Now:         t.created.UTC(),
 		CreatedAt:   t.created.UTC(),
-		FirstSent:   fromTimestamp(timestamp(truncate(req.FirstSent))),
+		FirstSent:   fromTimestamp(toTimestamp(truncate(req.FirstSent))),
 		LeaseUntil:  t.leaseUntil.UTC(),
 		ExpiresAt:   t.expires.UTC(),
 		Route:       routeOf(req).String,
@@ -127,8 +127,8 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	}
 	req = s.kept(req)
 	st := s.query.TakeOver.Bind(pgx.NamedArgs{
-		"key":          uuid(req.ID),
-		"token":        uuid(req.Token),
+		"key":          toUUID(req.ID),
+		"token":        toUUID(req.Token),
 		"effect":       int16(req.Effect),
 		"lease":        req.Lease,
 		"window":       req.Window,
@@ -154,7 +154,7 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 		return store.Record{}, false, err
 	}
 	st := s.query.Quarantine.Bind(pgx.NamedArgs{
-		"key":          uuid(req.ID),
+		"key":          toUUID(req.ID),
 		"from":         req.From,
 		"to":           int16(req.To),
 		"route":        req.Route,

@@ -106,8 +106,8 @@ func claimArrays(reqs []*store.ClaimRequest) pgx.NamedArgs {
 	keys, tokens, parents := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n)
 	fingerprints, firstSents := make(pgkit.Array[pgkit.Bytea], n), make(pgkit.Array[pgtype.Timestamptz], n)
 	for i, req := range reqs {
-		keys[i], tokens[i], parents[i] = uuid(req.ID), uuid(req.Token), callerOf(*req)
-		fingerprints[i], firstSents[i] = req.Fingerprint.Sum[:], timestamp(req.FirstSent)
+		keys[i], tokens[i], parents[i] = toUUID(req.ID), toUUID(req.Token), callerOf(*req)
+		fingerprints[i], firstSents[i] = req.Fingerprint.Sum[:], toTimestamp(req.FirstSent)
 	}
 	return pgx.NamedArgs{"keys": keys, "tokens": tokens, "parents": parents, "fingerprints": fingerprints, "first_sents": firstSents}
 }
@@ -184,7 +184,7 @@ func settleArrays(all []settlement) pgx.NamedArgs {
 	keys, tokens, fences := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n), make([]int64, n)
 	statuses, envelopes := make(pgkit.Array[pgtype.Int4], n), make(pgkit.Array[pgkit.Bytea], n)
 	for i, s := range all {
-		keys[i], tokens[i], fences[i] = uuid(s.owner.ID), uuid(s.owner.Token), s.owner.Fence
+		keys[i], tokens[i], fences[i] = toUUID(s.owner.ID), toUUID(s.owner.Token), s.owner.Fence
 		statuses[i], envelopes[i] = answerOf(s.end)
 	}
 	return pgx.NamedArgs{
@@ -227,13 +227,13 @@ func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchrono
 
 func claimArgs(lockTimeout string, req store.ClaimRequest, asynchronous bool) pgx.NamedArgs {
 	return pgx.NamedArgs{
-		"key":                 uuid(req.ID),
-		"token":               uuid(req.Token),
+		"key":                 toUUID(req.ID),
+		"token":               toUUID(req.Token),
 		"effect":              int16(req.Effect),
 		"fingerprint_version": int16(req.Fingerprint.Version),
 		"fingerprint":         req.Fingerprint.Sum[:],
 		"parent":              callerOf(req),
-		"first_sent":          timestamp(req.FirstSent),
+		"first_sent":          toTimestamp(req.FirstSent),
 		"lease":               req.Lease,
 		"keep":                req.Keep,
 		"window":              req.Window,
@@ -251,7 +251,7 @@ func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
 func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.NamedArgs {
 	status, envelope := answerOf(s)
 	return pgx.NamedArgs{
-		"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence, "state": int16(s.State), "status": status, "envelope": envelope,
+		"key": toUUID(o.ID), "token": toUUID(o.Token), "fence": o.Fence, "state": int16(s.State), "status": status, "envelope": envelope,
 		"replay_for": replayFor(s), "keep_answer": intervalOrNull(s.KeepAnswer), "maybe_ran": s.MaybeRan, "lease_left": leaseLeft(s),
 		"lock_timeout": lockTimeout,
 	}
@@ -297,7 +297,7 @@ func replayFor(s store.Settlement) pgtype.Interval {
 	if s.State != store.StateCompleted {
 		return pgtype.Interval{}
 	}
-	return interval(s.ReplayFor)
+	return toInterval(s.ReplayFor)
 }
 
 // leaseLeft is how much of a lease is left at most: nothing for a run that counts as dead or unknown, and
@@ -306,7 +306,7 @@ func leaseLeft(s store.Settlement) pgtype.Interval {
 	return pgtype.Interval{Valid: s.State == store.StateInProgress || s.State == store.StateUnknown}
 }
 
-func interval(d time.Duration) pgtype.Interval {
+func toInterval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
@@ -315,9 +315,9 @@ func intervalOrNull(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: d > 0}
 }
 
-func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+func toUUID(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
 
-// timestamp makes the zero time a null.
-func timestamp(t time.Time) pgtype.Timestamptz {
+// toTimestamp makes the zero time a null.
+func toTimestamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }

@@ -146,7 +146,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
 			return err == nil, wrap("once", err)
 		}
-		st := p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
+		st := p.query.OnceRecord.Bind(pgx.NamedArgs{"key": toUUID(p.id)})
 		r, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
 		switch {
 		case err == nil:
@@ -206,7 +206,7 @@ func prepare(req *OnceRequest) (prepared, error) {
 		fingerprint: record.TaskFingerprint(req.Scope, req.Namespace, req.Key, "once "+req.Name, req.Payload),
 	}
 	p.args = pgx.NamedArgs{
-		"key": uuid(p.id), "token": uuid(newToken()), "keep": req.Keep,
+		"key": toUUID(p.id), "token": toUUID(newToken()), "keep": req.Keep,
 		"fingerprint_version": int16(p.fingerprint.Version), "fingerprint": p.fingerprint.Sum[:],
 	}
 	return p, nil
@@ -239,7 +239,7 @@ func onceIn(ctx context.Context, tx pgkit.UserTx, req *OnceRequest) (bool, error
 	if err := r.refusal(p.fingerprint); err != nil || !r.synchronous {
 		return false, err
 	}
-	_, err = tx.Insert(ctx, p.query.OnceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
+	_, err = tx.Insert(ctx, p.query.OnceConfirm.Bind(pgx.NamedArgs{"key": toUUID(p.id)}))
 	return false, wrap("once", err)
 }
 
@@ -253,7 +253,7 @@ func once(ctx context.Context, tx pgkit.UserTx, p prepared) (first bool, r onceR
 		if first, err := tx.Insert(ctx, st); first || err != nil {
 			return first, r, wrap("once", err)
 		}
-		found, err := tx.Read(ctx, p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}), r.scan)
+		found, err := tx.Read(ctx, p.query.OnceRecord.Bind(pgx.NamedArgs{"key": toUUID(p.id)}), r.scan)
 		switch {
 		case err != nil:
 			return false, r, wrap("once", err)

@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 	args := listArgs(req)
 	if req.Parent != (store.ID{}) {
-		args["parent"] = uuid(req.Parent)
+		args["parent"] = toUUID(req.Parent)
 		return s.query.ListChildren.Bind(args)
 	}
 	if hasNotes(req) {
@@ -48,7 +48,7 @@ func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 func listArgs(req store.ListRequest) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"effect": int16(req.Effect), "states": states(req), "route": req.Route, "limit": int64(req.Limit),
-		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
+		"after_created_at": after(req.After.CreatedAt), "after_key": toUUID(req.After.ID),
 	}
 }
 
@@ -78,7 +78,7 @@ func after(t time.Time) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	}
-	return timestamp(t)
+	return toTimestamp(t)
 }
 
 // Resolve implements [store.OperatorStore], in a transaction of two statements if it does
@@ -88,7 +88,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 		return store.Record{}, false, err
 	}
 	args := pgx.NamedArgs{
-		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token),
+		"key": toUUID(req.ID), "from": req.From, "to": int16(req.To), "token": toUUID(req.Token),
 		"recovery_attempts": int32(req.RecoveryAttempts), "maybe_ran": req.MaybeRan, //nolint:gosec // Check bounds it
 		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": pgtype.Interval{}, "keep": pgtype.Interval{},
 		"keep_answer": intervalOrNull(req.KeepAnswer),
@@ -97,9 +97,9 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 	switch req.To {
 	case store.StateCompleted:
 		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // Check bounds it
-		args["envelope"], args["replay_for"] = req.Answer.Envelope, interval(req.ReplayFor)
+		args["envelope"], args["replay_for"] = req.Answer.Envelope, toInterval(req.ReplayFor)
 	case store.StateCancelled:
-		args["keep"] = interval(req.Keep)
+		args["keep"] = toInterval(req.Keep)
 	}
 	st := s.query.Resolve.Bind(args)
 	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) {
@@ -117,7 +117,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 // far as it can be read.
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
 	st := s.query.Forget.Bind(pgx.NamedArgs{
-		"key": uuid(id), "from": from, "lock_timeout": s.db.Briefly,
+		"key": toUUID(id), "from": from, "lock_timeout": s.db.Briefly,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
 	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) {
@@ -134,7 +134,7 @@ func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Durat
 	if err := store.CheckLease(d); err != nil {
 		return false, err
 	}
-	st := s.query.Defer.Bind(pgx.NamedArgs{"key": uuid(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
+	st := s.query.Defer.Bind(pgx.NamedArgs{"key": toUUID(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
 	won, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, s.db.Writer, st, pgx.RowTo[bool])
 		return ok, err
@@ -213,12 +213,12 @@ func (s *Store) noteInTx(ctx context.Context, conn *pgx.Conn, end settlement) ([
 }
 
 func (s *Store) noteStatement(id store.ID, fence int64, state store.State) pgkit.Statement {
-	return s.query.NoteAttention.Bind(pgx.NamedArgs{"key": uuid(id), "fence": fence, "state": int16(state)})
+	return s.query.NoteAttention.Bind(pgx.NamedArgs{"key": toUUID(id), "fence": fence, "state": int16(state)})
 }
 
 // dropAttention is a part of the transaction after which r needs no person.
 func (s *Store) dropAttention(ctx context.Context, db executor, r store.Record) error {
-	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": uuid(r.ID)}))
+	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": toUUID(r.ID)}))
 }
 
 // sendSettings sends the settings that st needs before it, mostly none.
@@ -278,7 +278,7 @@ func (s *Store) lockRecord(ctx context.Context, tx pgx.Tx, id store.ID) error {
 	if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
 		return err
 	}
-	_, err := pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	_, err := pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": toUUID(id)}), scanFound)
 	return err
 }
 

@@ -231,7 +231,7 @@ func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) err
 func runArgs(runs []*watched) pgx.NamedArgs {
 	keys, fences := make(pgkit.Array[pgtype.UUID], len(runs)), make([]int64, len(runs))
 	for i, w := range runs {
-		keys[i], fences[i] = uuid(w.id), w.fence
+		keys[i], fences[i] = toUUID(w.id), w.fence
 	}
 	return pgx.NamedArgs{"keys": keys, "fences": fences}
 }

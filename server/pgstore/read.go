@@ -74,7 +74,7 @@ func (s *Store) readOne(id store.ID) pgkit.Statement {
 	if s.cfg.Answers != AnswersInline {
 		query = s.query.ReadPartitioned
 	}
-	return query.Bind(pgx.NamedArgs{"key": uuid(id)})
+	return query.Bind(pgx.NamedArgs{"key": toUUID(id)})
 }
 
 func (s *Store) readMany(ids []store.ID) pgkit.Statement {
@@ -84,7 +84,7 @@ func (s *Store) readMany(ids []store.ID) pgkit.Statement {
 	}
 	keys := make(pgkit.Array[pgtype.UUID], len(ids))
 	for i, id := range ids {
-		keys[i] = uuid(id)
+		keys[i] = toUUID(id)
 	}
 	return query.Bind(pgx.NamedArgs{"keys": keys})
 }
@@ -108,7 +108,7 @@ func (s *Store) mayBeApart(r store.Record) bool {
 
 func (s *Store) confirmRecord(ctx context.Context, id store.ID) (store.Record, error) {
 	return pgkit.RetryConflict(ctx, func() (store.Record, error) {
-		st := s.query.Confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.db.Briefly})
+		st := s.query.Confirm.Bind(pgx.NamedArgs{"key": toUUID(id), "lock_timeout": s.db.Briefly})
 		f, ok, err := pgkit.Row(ctx, s.db.Writer, st, scanFound)
 		if err == nil && !ok {
 			err = store.ErrNotFound

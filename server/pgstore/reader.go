@@ -169,7 +169,7 @@ var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{
 // Show implements [store.Reader]. A damaged record is returned as far as it can be read.
 func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 	found, err := find(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
-		return q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)})
+		return q.ReaderShow.Bind(pgx.NamedArgs{"key": toUUID(id)})
 	}, scanOutline)
 	if err == nil && len(found) == 0 {
 		err = wrap("show", store.ErrNotFound)
@@ -193,7 +193,7 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	if _, children, err := r.indexes(ctx); err != nil || !children {
 		return nil, noIndex("list", err, "of children")
 	}
-	args["parent"] = uuid(req.Parent)
+	args["parent"] = toUUID(req.Parent)
 	return find(ctx, r, "list", func(q *readerQueries) pgkit.Statement { return q.ReaderChildren.Bind(args) }, scanOutline)
 }
 
@@ -221,15 +221,15 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 		}
 	}
 	if !last.CreatedAt.IsZero() {
-		end = timestamp(last.CreatedAt)
+		end = toTimestamp(last.CreatedAt)
 	}
 	of := make([]int16, len(req.States))
 	for i, state := range req.States {
 		of[i] = int16(state)
 	}
 	return q.ReaderBrowse.Bind(pgx.NamedArgs{
-		"from": timestamp(from), "window": interval(store.DefaultWindow),
-		"before_created_at": end, "before_key": uuid(last.ID),
+		"from": toTimestamp(from), "window": toInterval(store.DefaultWindow),
+		"before_created_at": end, "before_key": toUUID(last.ID),
 		"states": of, "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
 	})
 }
@@ -269,7 +269,7 @@ func (r *Reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store
 		if req.ID == (store.ID{}) {
 			return q.ReaderAudit.Bind(args)
 		}
-		args["key"] = uuid(req.ID)
+		args["key"] = toUUID(req.ID)
 		return q.ReaderAuditOf.Bind(args)
 	}, scanAuditEntry)
 }

@@ -31,9 +31,9 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 	page := store.Cursor{CreatedAt: time.Now().Add(-time.Minute), ID: id}
 	list := func(req store.ListRequest) pgx.NamedArgs { req.Limit = 100; return listArgs(req) }
 	children := list(store.ListRequest{Parent: parent})
-	children["parent"] = uuid(parent)
+	children["parent"] = toUUID(parent)
 	childrenPage := list(store.ListRequest{Parent: parent, After: page, States: []store.State{store.StateUnknown}, Effect: store.Keyed})
-	childrenPage["parent"] = uuid(parent)
+	childrenPage["parent"] = toUUID(parent)
 	browse := func(req store.BrowseRequest) pgkit.Statement { req.Limit = 100; return browsing(q, req) }
 	unknown := []store.State{store.StateUnknown}
 	var all []Question
@@ -41,7 +41,7 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 		name string
 		pgkit.Statement
 	}{
-		{"show", q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)})},
+		{"show", q.ReaderShow.Bind(pgx.NamedArgs{"key": toUUID(id)})},
 		{"browse", browse(store.BrowseRequest{})},
 		{"browse of a day", browse(store.BrowseRequest{From: from})},
 		{"browse of a rare state", browse(store.BrowseRequest{From: from, States: unknown})},
@@ -55,7 +55,7 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 		{"young", q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(1000)})},
 		{"audit", q.ReaderAudit.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "", "limit": int64(100)})},
 		{"audit of an actor", q.ReaderAudit.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "ann", "limit": int64(100)})},
-		{"audit of a key", q.ReaderAuditOf.Bind(pgx.NamedArgs{"key": uuid(id), "before": int64(1 << 60), "actor": "", "limit": int64(100)})},
+		{"audit of a key", q.ReaderAuditOf.Bind(pgx.NamedArgs{"key": toUUID(id), "before": int64(1 << 60), "actor": "", "limit": int64(100)})},
 	} {
 		if err := st.Err(); err != nil {
 			return nil, err

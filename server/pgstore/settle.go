@@ -33,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 
 // settledBefore returns nil if the record holds o's own completion.
 func (s *Store) settledBefore(ctx context.Context, o store.Owner) error {
-	st := s.query.Settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
+	st := s.query.Settled.Bind(pgx.NamedArgs{"key": toUUID(o.ID), "token": toUUID(o.Token), "fence": o.Fence})
 	_, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrLeaseLost
@@ -153,7 +153,7 @@ func (r *renewing) renew(ctx context.Context, owners []store.Owner) error {
 func (r *renewing) renewTogether(ctx context.Context, owners []store.Owner) ([]store.Owner, error) {
 	keys, names := make(pgkit.Array[pgtype.UUID], len(owners)), make([]string, len(owners))
 	for i, o := range owners {
-		keys[i], names[i] = uuid(o.ID), uuid(o.ID).String()+uuid(o.Token).String()+strconv.FormatInt(o.Fence, 10)
+		keys[i], names[i] = toUUID(o.ID), toUUID(o.ID).String()+toUUID(o.Token).String()+strconv.FormatInt(o.Fence, 10)
 	}
 	s := r.store
 	wait := pgkit.Milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
