@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,11 +31,6 @@ func TestMain(m *testing.M) {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
 		os.Exit(Main(nil))
 	default:
-		// Each run waits for its bad network most of the time, and uses a third of a second of the processor.
-		flag.Parse()
-		if err := flag.Set("test.parallel", "16"); err != nil {
-			panic(err)
-		}
 		os.Exit(m.Run())
 	}
 }
