@@ -37,31 +37,23 @@ export PATH
 parallel=$(nproc 2>/dev/null || echo 1)
 [ "$parallel" -ge 4 ] || parallel=4
 
-failed=$(mktemp)
-log=$(mktemp)
-trap 'rm -f "$failed" "$log"' EXIT
-trap 'exit 1' INT TERM
+failed=
 # test_module FOLDER ARGUMENT… runs go test in the folder of a module.
 test_module() {
 	module=$1
 	shift
 	echo "test.sh: module $module"
-	(cd "$module" && go test -timeout=30m -shuffle=on -parallel "$parallel" "$@") || echo "$module" >>"$failed"
-}
-test_nested() {
-	for go_mod in $(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort); do
-		test_module "${go_mod%/go.mod}" "$@" ./...
-	done
+	(cd "$module" && go test -timeout=30m -shuffle=on -parallel "$parallel" "$@") || failed="$failed $module"
 }
 
-# The nested modules are tested beside the root's, and their output comes after its output. Nothing goes through the
-# pipe: it is there so that Ctrl-C ends both. The packages that take longest come first, so that none of them is left
-# to run alone.
-test_nested "$@" >"$log" 2>&1 | test_module . "$@" ./server/pgstore ./saga/pgjournal ./...
-cat "$log"
+# The packages that take longest come first, so that not one of them is left to run alone.
+test_module . "$@" ./server/pgstore ./saga/pgjournal ./...
+for go_mod in $(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort); do
+	test_module "${go_mod%/go.mod}" "$@" ./...
+done
 
 sh .ci/programs >&2
-if [ -s "$failed" ]; then
-	echo "test.sh: FAILED in: $(tr '\n' ' ' <"$failed")" >&2
+if [ -n "$failed" ]; then
+	echo "test.sh: FAILED in:$failed" >&2
 	exit 1
 fi
