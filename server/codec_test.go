@@ -457,20 +457,18 @@ func TestCodec_olderMemoOfTheSameKey(t *testing.T) {
 	}
 }
 
-// A memoForger lists records with another memo.
+// A memoForger reads records with another memo.
 type memoForger struct {
 	store.TxStore
 	memo []byte
 }
 
-func (f *memoForger) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	records, err := f.TxStore.List(ctx, req)
-	for i := range records {
-		if f.memo != nil {
-			records[i].Memo = f.memo
-		}
+func (f *memoForger) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	rec, err := f.TxStore.Read(ctx, id)
+	if f.memo != nil {
+		rec.Memo = f.memo
 	}
-	return records, err
+	return rec, err
 }
 
 func TestFingerprintKeys(t *testing.T) {

@@ -75,9 +75,8 @@ type Config struct {
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
 	Skew time.Duration
-	// StoreTimeout bounds each call to the store, with three exceptions. The commit of a transaction has
-	// SettleTimeout. [Guard.ListStuck] may read the whole table, and takes the deadline of its
-	// ctx if it has one. The maintenance of partitions has one minute. Zero means [DefaultStoreTimeout].
+	// StoreTimeout bounds each call to the store, with two exceptions. The commit of a transaction has
+	// SettleTimeout, and the maintenance of partitions has one minute. Zero means [DefaultStoreTimeout].
 	StoreTimeout time.Duration
 	// SettleTimeout bounds how long a run whose work is done tries to record
 	// its outcome before it is answered with store-unavailable. Zero means

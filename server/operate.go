@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -117,37 +118,55 @@ func (g *Guard) Forget(ctx context.Context, id store.ID, fence int64, by store.A
 	return movedOn(id, &now, forgotten, err)
 }
 
-// ListStuck returns the keys that need a person, the oldest first. These are
-// unknown keys, quarantined keys, and keys whose owner died and that no later
-// request has used.
+// ListStuck returns the keys that need a person, the oldest first. These are unknown keys, quarantined keys, and
+// Opaque keys whose owner died and that no later request has used.
 //
-// The zero request asks for the first 100. The Route of a dead run that was not
-// Opaque is empty until the next call with its key. A Route of req is a [Route.Name] of this
-// guard's [Config.Namespace]. The zero Route means any, of every guard over the
-// store: a key of another namespace has the Route "namespace:name".
+// The zero request asks for the first 100. A Route of req is a [Route.Name] of this guard's [Config.Namespace]. The
+// zero Route means any, of every guard over the store: a key of another namespace has the Route "namespace:name".
 //
 // Dead letters are no part of the zero request: ask for them by req.DeadLetters.
 //
-// The records have their memos, opened, and no answers. ListStuck may read the
-// store's whole table, unless req asks for unknown or quarantined keys, or for dead letters, alone: a ctx with a deadline gives it more time than
-// [Config.StoreTimeout], or less. Bad input is an error wrapping [ErrArgument].
+// The records are those of [store.Reader].List, with their memos, opened: ListStuck reads each Opaque key once more for
+// its memo. Bad input is an error wrapping [ErrArgument]. Other errors are the store's.
 func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	req.Limit = cmp.Or(req.Limit, 100)
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
 	req.Route = g.engine.StoredRoute(req.Route)
-	records, err := g.engine.Store().List(ctx, req)
+	records, err := g.engine.List(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	for i := range records {
-		records[i].Route = g.engine.ShownRoute(records[i].Route)
-		if records[i].Memo, err = g.sealer.OpenMemo(&records[i]); err != nil {
-			records[i].Memo = nil // sealed with a key that is gone, or for an earlier owner; the record is still listed
+		rec := &records[i]
+		rec.Route = g.engine.ShownRoute(rec.Route)
+		if rec.Effect == Opaque {
+			if rec.Memo, err = g.readMemo(ctx, rec); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return records, nil
+}
+
+// readMemo returns the memo of a listed record of an Opaque route. It is nil if the record has moved on, or cannot be read, or if the memo
+// was sealed with a key that is gone, or for an earlier owner: the record is still listed.
+func (g *Guard) readMemo(ctx context.Context, listed *store.Record) ([]byte, error) {
+	rec, err := g.engine.Store().Read(ctx, listed.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrRecordUnreadable):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case rec.Fence != listed.Fence:
+		return nil, nil
+	}
+	memo, err := g.sealer.OpenMemo(&rec)
+	if err != nil {
+		return nil, nil //nolint:nilerr // see above
+	}
+	return memo, nil
 }
 
 // A Resolution is the decision about a key whose outcome is unknown, or that is

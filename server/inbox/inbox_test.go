@@ -151,7 +151,7 @@ func TestInbox_deadLetter(t *testing.T) {
 	require.True(t, got.Ack())
 	require.Len(t, letters, 1)
 	require.Equal(t, 3, attempts)
-	listed, err := shared.List(t.Context(), store.ListRequest{DeadLetters: true, Limit: 10})
+	listed, err := shared.Reader().List(t.Context(), store.ListRequest{DeadLetters: true, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 1, "a person finds the message")
 	require.EqualValues(t, 5, listed[0].Fence, "three attempts, a letter that failed, and the run that wrote the letter")

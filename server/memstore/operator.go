@@ -1,41 +1,11 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
 )
-
-// List implements [store.OperatorStore]. It waits for no transaction.
-func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	found, err := s.list(ctx, req)
-	for i := range found {
-		found[i].Answer = store.Answer{}
-	}
-	return found, err
-}
-
-// list is List with the answers.
-func (s *Store) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := cmp.Or(store.CheckLimit(req.Limit), ctx.Err()); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock()
-	var found []store.Record
-	for _, r := range s.records {
-		r.Now = now
-		if req.Matches(&r, s.dead[r.ID]) {
-			found = append(found, show(r, now))
-		}
-	}
-	slices.SortFunc(found, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
-	return found[:min(len(found), req.Limit)], nil
-}
 
 // Resolve implements [store.OperatorStore].
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -20,16 +21,23 @@ func (r reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 	return found.Public(), err
 }
 
-// List implements [store.Reader].
+// List implements [store.Reader]. It waits for no transaction.
 func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := req.CheckRead(); err != nil {
+	if err := cmp.Or(req.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	found, err := r.s.list(ctx, req)
-	for i := range found {
-		found[i] = found[i].Public()
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	var found []store.Record
+	for _, r := range slices.Backward(s.youngestFirst()) {
+		r.Now = now
+		if len(found) < req.Limit && req.Matches(&r, s.dead[r.ID]) {
+			found = append(found, show(r, now).Public())
+		}
 	}
-	return found, err
+	return found, nil
 }
 
 // Browse implements [store.Reader].

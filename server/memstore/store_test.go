@@ -122,7 +122,7 @@ func TestStore_badArguments(t *testing.T) {
 			return err
 		}},
 		{"list nothing", func(ctx context.Context) error {
-			_, err := s.List(ctx, store.ListRequest{})
+			_, err := s.Reader().List(ctx, store.ListRequest{})
 			return err
 		}},
 		{"resolve to unknown", func(ctx context.Context) error {

@@ -58,11 +58,6 @@ func TestArguments(t *testing.T) {
 			return err
 		}},
 		{"sweep nothing", func(ctx context.Context) error { _, err := s.Sweep(ctx, 0); return err }},
-		{"list nothing", func(ctx context.Context) error { _, err := s.List(ctx, store.ListRequest{}); return err }},
-		{"list what runs since the future", func(ctx context.Context) error {
-			_, err := s.List(ctx, store.ListRequest{Limit: 1, Running: -1})
-			return err
-		}},
 		{"resolve to unknown", resolveWith(func(r *store.ResolveRequest) { r.To = store.StateUnknown })},
 		{"resolve with less than no recovery attempts", resolveWith(func(r *store.ResolveRequest) { r.RecoveryAttempts = -1 })},
 		{"resolve with more recovery attempts than fit", resolveWith(func(r *store.ResolveRequest) { r.RecoveryAttempts = math.MaxInt32 + 1 })},

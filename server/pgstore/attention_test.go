@@ -43,7 +43,7 @@ func unknownKey(tb testing.TB, s store.Store) store.Owner {
 
 func requireListed(tb testing.TB, s store.Store, want ...store.Owner) {
 	tb.Helper()
-	got, err := s.List(tb.Context(), store.ListRequest{States: needPerson, Limit: 100})
+	got, err := s.Reader().List(tb.Context(), store.ListRequest{States: needPerson, Limit: 100})
 	require.NoError(tb, err)
 	ids := make([]store.ID, len(got))
 	for i := range got {
@@ -79,7 +79,7 @@ func TestAttention_scansNoRecords(t *testing.T) {
 			if analyzed {
 				exec(t, look, "analyze idempotency, idempotency_attention")
 			}
-			for _, file := range []string{"list_attention", "count_attention", "note_attention", "drop_attention"} {
+			for _, file := range []string{"reader_attention", "count_attention", "note_attention", "drop_attention"} {
 				text := explainedWith(t, look, file, args)
 				require.NotContains(t, text, "Seq Scan on idempotency ", "%s with %d records: %s", file, n, text)
 				if file != "drop_attention" {

@@ -84,13 +84,17 @@ func TestDamaged_hidesNoOther(t *testing.T) {
 	s, look, req := damagedStore(t, pgstore.Config{}, "effect = 9, state = 4")
 	other := claim(t, s)
 	exec(t, look, "update idempotency set state = 4 where key = $1", [16]byte(other.ID))
-	listed, err := s.List(t.Context(), store.ListRequest{Limit: 10})
+	exec(t, look, `insert into idempotency_attention (created_at, noted_at, fence, key, state)
+		select created_at, now(), fence, key, state from idempotency`)
+	listed, err := s.Reader().List(t.Context(), store.ListRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 2)
 	require.Equal(t, req.ID, listed[0].ID)
 
-	exec(t, look, "update idempotency set created_at = 'infinity' where key = $1", [16]byte(req.ID))
-	listed, err = s.List(t.Context(), store.ListRequest{Limit: 10})
+	for _, table := range []string{"idempotency", "idempotency_attention"} {
+		exec(t, look, "update "+table+" set created_at = 'infinity' where key = $1", [16]byte(req.ID))
+	}
+	listed, err = s.Reader().List(t.Context(), store.ListRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 1, "what was made at no time has no place in the order")
 

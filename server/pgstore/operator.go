@@ -1,11 +1,9 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,72 +12,6 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/store"
 )
-
-// List implements [store.OperatorStore]. Unknown and quarantined keys and dead letters have notes in a
-// table of their own, and opaque records have an index. For all other requests List reads the whole
-// table. With a Parent it also does, unless [AddReaderIndexes] has made the index of children.
-func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := cmp.Or(store.CheckLimit(req.Limit), store.CheckLength("Running", req.Running)); err != nil {
-		return nil, err
-	}
-	all, err := pgkit.All(ctx, s.db.Pool, s.listing(req), scanListed)
-	return all, wrap("list", err)
-}
-
-// listing returns the statement that answers req.
-func (s *Store) listing(req store.ListRequest) pgkit.Statement {
-	args := listArgs(req)
-	if req.Parent != (store.ID{}) {
-		args["parent"] = toUUID(req.Parent)
-		return s.query.ListChildren.Bind(args)
-	}
-	if hasNotes(req) {
-		return s.query.ListAttention.Bind(args)
-	}
-	args["running"] = req.Running
-	if req.Effect == store.Opaque {
-		delete(args, "effect")
-		return s.query.ListOpaque.Bind(args)
-	}
-	return s.query.List.Bind(args)
-}
-
-// listArgs are the arguments of every list.
-func listArgs(req store.ListRequest) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"effect": int16(req.Effect), "states": states(req), "route": req.Route, "limit": int64(req.Limit),
-		"after_created_at": after(req.After.CreatedAt), "after_key": toUUID(req.After.ID),
-	}
-}
-
-func states(req store.ListRequest) []int16 {
-	of := req.States
-	switch {
-	case req.DeadLetters:
-		of = []store.State{store.StateCompleted}
-	case len(of) > 0:
-	case req.Parent != store.ID{}:
-		of = []store.State{
-			store.StateInProgress, store.StateCompleted, store.StateReleased,
-			store.StateUnknown, store.StateQuarantined, store.StateCancelled,
-		}
-	default:
-		of = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
-	}
-	n := make([]int16, len(of))
-	for i, state := range of {
-		n[i] = int16(state)
-	}
-	return n
-}
-
-// after returns a time before all others if t is zero: the page to read is the first.
-func after(t time.Time) pgtype.Timestamptz {
-	if t.IsZero() {
-		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
-	}
-	return toTimestamp(t)
-}
 
 // Resolve implements [store.OperatorStore], in a transaction of two statements if it does
 // anything. The server itself ends a statement after 10 s, or earlier if ctx ends earlier.
@@ -280,16 +212,6 @@ func (s *Store) lockRecord(ctx context.Context, tx pgx.Tx, id store.ID) error {
 	}
 	_, err := pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": toUUID(id)}), scanFound)
 	return err
-}
-
-// hasNotes reports whether all records that req asks for have notes.
-func hasNotes(req store.ListRequest) bool {
-	if req.Parent != (store.ID{}) {
-		return false
-	}
-	return req.DeadLetters || len(req.States) > 0 && !slices.ContainsFunc(req.States, func(state store.State) bool {
-		return state != store.StateUnknown && state != store.StateQuarantined
-	})
 }
 
 // countedNotes say how many keys need a person because of one state.

@@ -18,9 +18,8 @@ type queries struct {
 	Settled, Lock, CancelAbsent, Cancel, SetLockTimeout, Sweep, Ended, Expect, Channel, Notify pgkit.Query
 
 	// for operators and their dashboards
-	Stats, Size, List, ListOpaque, ListChildren, NoteAttention, DropAttention pgkit.Query
-	ListAttention, SweepAttention, FindAttention, Resolve, Forget, Defer      pgkit.Query
-	PruneAudit                                                                pgkit.Query
+	Stats, Size, NoteAttention, DropAttention, SweepAttention pgkit.Query
+	FindAttention, Resolve, Forget, Defer, PruneAudit         pgkit.Query
 
 	// for Once and intents
 	Once, OnceOrFail, OnceRecord, OnceConfirm, BoundLocks, UnboundLocks, IntentBegin, Intent pgkit.Query

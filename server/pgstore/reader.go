@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -155,8 +157,8 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 // readerQueries are the statements of a [Reader] for one schema. They name only the columns that the
 // observer may read.
 type readerQueries struct {
-	ReaderSettings, ReaderIndexes, ReaderShow, ReaderBrowse, ReaderAttention, ReaderChildren pgkit.Query
-	CountAttention, ReaderSize, ReaderSweepLag, ReaderYoung, ReaderAudit, ReaderAuditOf      pgkit.Query
+	ReaderSettings, ReaderIndexes, ReaderShow, ReaderBrowse, ReaderAttention, ReaderDead, ReaderChildren pgkit.Query
+	CountAttention, ReaderSize, ReaderSweepLag, ReaderYoung, ReaderAudit, ReaderAuditOf                  pgkit.Query
 }
 
 var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{
@@ -182,19 +184,71 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 
 // List implements [store.Reader]. A list with a Parent needs the index of children that [AddReaderIndexes] makes, and
 // without it returns an error wrapping [store.ErrNoIndex]. Other lists read the notes of the keys that need a person.
+// For dead runs List reads the index of Opaque records.
 func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := req.CheckRead(); err != nil {
+	if err := req.Check(); err != nil {
 		return nil, wrap("list", err)
 	}
-	args := listArgs(req)
-	if req.Parent == (store.ID{}) {
-		return find(ctx, r, "list", func(q *readerQueries) pgkit.Statement { return q.ReaderAttention.Bind(args) }, scanOutline)
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, wrap("list", err)
 	}
-	if _, children, err := r.indexes(ctx); err != nil || !children {
-		return nil, noIndex("list", err, "of children")
+	if req.Parent != (store.ID{}) {
+		if _, children, err := r.indexes(ctx); err != nil || !children {
+			return nil, noIndex("list", err, "of children")
+		}
 	}
-	args["parent"] = toUUID(req.Parent)
-	return find(ctx, r, "list", func(q *readerQueries) pgkit.Statement { return q.ReaderChildren.Bind(args) }, scanOutline)
+	statements := listing(q, req)
+	parts, questions := make([][]store.Record, len(statements)), make([]pgkit.Question, len(statements))
+	for i, st := range statements {
+		questions[i] = pgkit.RowsInto(&parts[i], st, scanOutline)
+	}
+	if err := r.ask(ctx, "list", questions...); err != nil {
+		return nil, err
+	}
+	all := slices.Concat(parts...)
+	slices.SortStableFunc(all, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
+	return all[:min(len(all), req.Limit)], nil
+}
+
+// listing returns the statements that answer req together. They read in one transaction, but not at one moment.
+func listing(q *readerQueries, req store.ListRequest) (all []pgkit.Statement) {
+	args := pgx.NamedArgs{
+		"effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
+		"after_created_at": after(req.After.CreatedAt), "after_key": toUUID(req.After.ID),
+	}
+	states := req.Listed()
+	if req.Parent != (store.ID{}) {
+		args["parent"], args["states"] = toUUID(req.Parent), toInts(states)
+		return []pgkit.Statement{q.ReaderChildren.Bind(args)}
+	}
+	noted := slices.DeleteFunc(slices.Clone(states), func(state store.State) bool { return state == store.StateInProgress })
+	if len(noted) > 0 {
+		noteArgs := maps.Clone(args)
+		noteArgs["states"] = toInts(noted)
+		all = append(all, q.ReaderAttention.Bind(noteArgs))
+	}
+	if len(noted) < len(states) && (req.Effect == 0 || req.Effect == store.Opaque) {
+		delete(args, "effect")
+		all = append(all, q.ReaderDead.Bind(args))
+	}
+	return all
+}
+
+func toInts(states []store.State) []int16 {
+	n := make([]int16, len(states))
+	for i, state := range states {
+		n[i] = int16(state)
+	}
+	return n
+}
+
+// after returns a time before all others if t is zero: the page to read is the first.
+func after(t time.Time) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
+	}
+	return toTimestamp(t)
 }
 
 // Browse implements [store.Reader]. It needs the index of times that [AddReaderIndexes] makes. It reads every record of
@@ -223,14 +277,10 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 	if !last.CreatedAt.IsZero() {
 		end = toTimestamp(last.CreatedAt)
 	}
-	of := make([]int16, len(req.States))
-	for i, state := range req.States {
-		of[i] = int16(state)
-	}
 	return q.ReaderBrowse.Bind(pgx.NamedArgs{
 		"from": toTimestamp(from), "window": toInterval(store.DefaultWindow),
 		"before_created_at": end, "before_key": toUUID(last.ID),
-		"states": of, "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
+		"states": toInts(req.States), "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
 	})
 }
 

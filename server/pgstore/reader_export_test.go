@@ -29,11 +29,7 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 	}
 	from := time.Now().Add(-24 * time.Hour)
 	page := store.Cursor{CreatedAt: time.Now().Add(-time.Minute), ID: id}
-	list := func(req store.ListRequest) pgx.NamedArgs { req.Limit = 100; return listArgs(req) }
-	children := list(store.ListRequest{Parent: parent})
-	children["parent"] = toUUID(parent)
-	childrenPage := list(store.ListRequest{Parent: parent, After: page, States: []store.State{store.StateUnknown}, Effect: store.Keyed})
-	childrenPage["parent"] = toUUID(parent)
+	list := func(req store.ListRequest) pgkit.Statement { req.Limit = 100; return listing(q, req)[0] }
 	browse := func(req store.BrowseRequest) pgkit.Statement { req.Limit = 100; return browsing(q, req) }
 	unknown := []store.State{store.StateUnknown}
 	var all []Question
@@ -46,10 +42,12 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 		{"browse of a day", browse(store.BrowseRequest{From: from})},
 		{"browse of a rare state", browse(store.BrowseRequest{From: from, States: unknown})},
 		{"browse of everything", browse(store.BrowseRequest{From: from, To: time.Now(), States: unknown, Effect: store.Keyed, Route: "r", Before: page})},
-		{"attention", q.ReaderAttention.Bind(list(store.ListRequest{States: unknown}))},
-		{"attention page", q.ReaderAttention.Bind(list(store.ListRequest{DeadLetters: true, After: page, Route: "r", Effect: store.Keyed}))},
-		{"children", q.ReaderChildren.Bind(children)},
-		{"children page", q.ReaderChildren.Bind(childrenPage)},
+		{"attention", list(store.ListRequest{States: unknown})},
+		{"attention page", list(store.ListRequest{DeadLetters: true, After: page, Route: "r", Effect: store.Keyed})},
+		{"dead", list(store.ListRequest{States: []store.State{store.StateInProgress}})},
+		{"dead page", list(store.ListRequest{States: []store.State{store.StateInProgress}, After: page, Route: "r"})},
+		{"children", list(store.ListRequest{Parent: parent})},
+		{"children page", list(store.ListRequest{Parent: parent, After: page, States: unknown, Effect: store.Keyed})},
 		{"count attention", q.CountAttention.Bind(nil)},
 		{"sweep lag", q.ReaderSweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)})},
 		{"young", q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(1000)})},

@@ -36,21 +36,8 @@ func scanRecord(row pgx.CollectableRow) (found, error) {
 	return c.found(), nil
 }
 
-// scanListed reads a record without its answer, for an operator. It returns a damaged record too, as
-// far as it can be read: a person has to see it, and the others.
-func scanListed(row pgx.CollectableRow) (store.Record, error) {
-	c := new(columns)
-	all := c.targets()
-	if err := row.Scan(all[1 : len(all)-2]...); err != nil {
-		return store.Record{}, err
-	}
-	r := c.record()
-	r.Answer = store.Answer{}
-	return r, nil
-}
-
-// scanOutline is scanListed for the columns that the observer may read. The status of the answer is
-// one of them.
+// scanOutline reads the columns of a record that the observer may read. The status of the answer is one of them. It
+// returns a damaged record too, as far as it can be read: a person has to see it, and the others.
 func scanOutline(row pgx.CollectableRow) (store.Record, error) {
 	c := new(columns)
 	if err := row.Scan(c.targets()[1:outlined]...); err != nil {

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -9,28 +8,26 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// List implements [store.OperatorStore]. A list of unknown or quarantined keys, of dead letters, of runs, or of
-// released or cancelled keys reads these keys in the order of their index. A list of completed keys, or of the
-// children of a record in any state, reads all records.
-func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := cmp.Or(store.CheckLimit(req.Limit), ctx.Err()); err != nil {
-		return nil, err
-	}
-	states := req.States
-	switch {
-	case req.DeadLetters:
-		return s.listInOrder(ctx, req, []func(*bucket) string{func(b *bucket) string { return b.letters }})
-	case len(states) == 0 && req.Parent != store.ID{}:
-		return s.listAll(ctx, req, indexes(everyState))
-	case len(states) == 0:
-		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
-	case slices.Contains(states, store.StateCompleted):
-		return s.listAll(ctx, req, indexes(states))
-	}
-	return s.listInOrder(ctx, req, indexes(states))
+// A listing says which records a list has, and between which places.
+type listing struct {
+	states  []store.State
+	letters bool // the dead letters alone, whatever the states
+	matches func(rec *store.Record, deadLetter bool) bool
+	after   store.Cursor
+	limit   int
 }
 
-var everyState = []store.State{store.StateInProgress, store.StateUnknown, store.StateQuarantined, store.StateCompleted}
+// list reads unknown and quarantined keys, dead letters, runs, and released or cancelled keys in the order of their
+// indexes. For completed keys, which are in no such order, it reads all records. The records have no answers.
+func (s *Store) list(ctx context.Context, l listing) ([]store.Record, error) {
+	switch {
+	case l.letters:
+		return s.listInOrder(ctx, l, []func(*bucket) string{func(b *bucket) string { return b.letters }})
+	case slices.Contains(l.states, store.StateCompleted):
+		return s.listAll(ctx, l, indexes(l.states))
+	}
+	return s.listInOrder(ctx, l, indexes(l.states))
+}
 
 // indexes returns the indexes that have all keys in these states, without repetition.
 func indexes(states []store.State) []func(*bucket) string {
@@ -56,7 +53,7 @@ func indexes(states []store.State) []func(*bucket) string {
 const listHead = 1024
 
 // fetch reads records of a list, without their answers, and appends those that are listed.
-func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID, found []store.Record) ([]store.Record, error) {
+func (s *Store) fetch(ctx context.Context, l listing, ids []store.ID, found []store.Record) ([]store.Record, error) {
 	calls := make([]*call, len(ids))
 	for i, id := range ids {
 		b := s.bucketOf(id)
@@ -70,20 +67,20 @@ func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID
 		if err != nil {
 			return nil, err
 		}
-		l := list(value)
-		raw := text(l, 2)
+		reply := list(value)
+		raw := text(reply, 2)
 		if len(raw) >= headBytes && len(raw) < envelopeAt(raw) { // a long memo
 			b := s.bucketOf(ids[i])
 			if value, err = s.do(ctx, listScript, b, []string{b.record(ids[i])}, envelopeAt(raw)-1); err != nil {
 				return nil, err
 			}
-			l = list(value)
-			raw = text(l, 2)
+			reply = list(value)
+			raw = text(reply, 2)
 		}
 		if raw == "" {
 			continue // gone meanwhile
 		}
-		now, err := clock(l, 0)
+		now, err := clock(reply, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +89,7 @@ func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID
 			return nil, err
 		}
 		r.Answer = store.Answer{}
-		if req.Matches(&r, raw[atLetter] == 1) {
+		if l.matches(&r, raw[atLetter] == 1) {
 			found = append(found, r)
 		}
 	}
@@ -100,7 +97,7 @@ func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID
 }
 
 // listAll reads every record of the indexes, bucket by bucket.
-func (s *Store) listAll(ctx context.Context, req store.ListRequest, of []func(*bucket) string) ([]store.Record, error) {
+func (s *Store) listAll(ctx context.Context, l listing, of []func(*bucket) string) ([]store.Record, error) {
 	var found []store.Record
 	for i := range s.buckets {
 		for _, index := range of {
@@ -113,14 +110,14 @@ func (s *Store) listAll(ctx context.Context, req store.ListRequest, of []func(*b
 				if err != nil {
 					return nil, err
 				}
-				if found, err = s.fetch(ctx, req, ids, found); err != nil {
+				if found, err = s.fetch(ctx, l, ids, found); err != nil {
 					return nil, err
 				}
 			}
 		}
 		slices.SortFunc(found, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
 		found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
-		found = found[:min(len(found), req.Limit)]
+		found = found[:min(len(found), l.limit)]
 	}
 	return found, nil
 }

@@ -39,11 +39,11 @@ func (h *sources) Pop() any {
 }
 
 // listInOrder merges indexes that are in the order of lists, and stops when the page is full.
-func (s *Store) listInOrder(ctx context.Context, req store.ListRequest, of []func(*bucket) string) ([]store.Record, error) {
+func (s *Store) listInOrder(ctx context.Context, l listing, of []func(*bucket) string) ([]store.Record, error) {
 	var all sources
 	for i := range s.buckets {
 		for _, index := range of {
-			all = append(all, &source{index: index(&s.buckets[i]), page: firstPage, last: req.After, more: true})
+			all = append(all, &source{index: index(&s.buckets[i]), page: firstPage, last: l.after, more: true})
 		}
 	}
 	if err := s.readAhead(ctx, all...); err != nil {
@@ -52,12 +52,12 @@ func (s *Store) listInOrder(ctx context.Context, req store.ListRequest, of []fun
 	all = slices.DeleteFunc(all, func(src *source) bool { return len(src.ahead) == 0 })
 	heap.Init(&all)
 	var found []store.Record
-	for len(all) > 0 && len(found) < req.Limit {
-		ids, err := s.nextIDs(ctx, &all, min(max(req.Limit-len(found), firstPage), maxBatch))
+	for len(all) > 0 && len(found) < l.limit {
+		ids, err := s.nextIDs(ctx, &all, min(max(l.limit-len(found), firstPage), maxBatch))
 		if err != nil {
 			return nil, err
 		}
-		if found, err = s.fetch(ctx, req, ids, found); err != nil {
+		if found, err = s.fetch(ctx, l, ids, found); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Store) listInOrder(ctx context.Context, req store.ListRequest, of []fun
 		return cmp.Or(a.Cursor().Compare(b.Cursor()), cmp.Compare(a.Fence, b.Fence))
 	})
 	found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
-	return found[:min(len(found), req.Limit)], nil
+	return found[:min(len(found), l.limit)], nil
 }
 
 // nextIDs takes at most n IDs from the sources, in order.

@@ -101,11 +101,6 @@ func (p *patient) Stats(ctx context.Context) (st store.Stats, err error) {
 	return st, err
 }
 
-func (p *patient) List(ctx context.Context, req store.ListRequest) (l []store.Record, err error) {
-	err = p.insist(ctx, func() (err error) { l, err = p.WatchStore.List(ctx, req); return err })
-	return l, err
-}
-
 func (p *patient) Resolve(ctx context.Context, req store.ResolveRequest) (r store.Record, ok bool, err error) {
 	err = p.insist(ctx, func() (err error) { r, ok, err = p.WatchStore.Resolve(ctx, req); return err })
 	return r, ok, err

@@ -22,7 +22,8 @@ const (
 //   - Each answer takes at most two seconds, or is a [store.ErrTooSlow].
 //   - Browse reads the window from its oldest record. A window with more than 10,000 records that match is a
 //     [store.ErrNoIndex]. The zero From is an hour before now by this process's clock.
-//   - The records of lists have no Status of an Answer, because List leaves out the answers.
+//   - A list of the children of a record reads all records, if it is to have completed ones.
+//   - The records of lists have no Status of an Answer, because a list leaves out the answers.
 //   - Estimate is Stats. So Young counts all records, and SweepLag is 0.
 //   - AuditPage reads the youngest 10,000 entries. An older page is a [store.ErrNoIndex]. The numbers of the entries are
 //     made of their times.
@@ -50,14 +51,17 @@ func (r reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 
 // List implements [store.Reader].
 func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if err := req.CheckRead(); err != nil {
+	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	return r.list(ctx, req)
+	return r.list(ctx, listing{states: req.Listed(), letters: req.DeadLetters, matches: req.Matches, after: req.After, limit: req.Limit})
 }
 
-func (r reader) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	found, err := callBriefly(ctx, func(ctx context.Context) ([]store.Record, error) { return r.s.List(ctx, req) })
+func (r reader) list(ctx context.Context, l listing) ([]store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := callBriefly(ctx, func(ctx context.Context) ([]store.Record, error) { return r.s.list(ctx, l) })
 	for i := range found {
 		found[i] = found[i].Public()
 	}
@@ -75,12 +79,16 @@ func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Re
 		return nil, err
 	}
 	from, to := req.Window(time.Now())
-	asked := store.ListRequest{States: req.States, Effect: req.Effect, Route: req.Route, Limit: mostListed + 1, Running: time.Microsecond}
-	if len(asked.States) == 0 {
-		asked.States = allStates
+	l := listing{states: req.States, limit: mostListed + 1}
+	if len(l.states) == 0 {
+		l.states = allStates
 	}
-	asked.After.CreatedAt = from.Add(-time.Microsecond) // stores have no finer times, and From is in the window
-	all, err := r.list(ctx, asked)
+	l.after.CreatedAt = from.Add(-time.Microsecond) // stores have no finer times, and From is in the window
+	l.matches = func(rec *store.Record, _ bool) bool {
+		return slices.Contains(l.states, rec.State) && (req.Effect == 0 || req.Effect == rec.Effect) &&
+			(req.Route == "" || req.Route == rec.Route) && rec.Cursor().Compare(l.after) > 0
+	}
+	all, err := r.list(ctx, l)
 	if err != nil {
 		return nil, err
 	}

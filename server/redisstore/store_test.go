@@ -139,7 +139,7 @@ func TestStore_badArguments(t *testing.T) {
 	_, renew := s.Renew(ctx, nil, 0)
 	_, _, cancel := s.Cancel(ctx, store.CancelRequest{Keep: -1})
 	_, sweep := s.Sweep(ctx, 0)
-	_, list := s.List(ctx, store.ListRequest{})
+	_, list := s.Reader().List(ctx, store.ListRequest{})
 	_, _, resolve := s.Resolve(ctx, store.ResolveRequest{To: store.StateUnknown})
 	_, _, deaths := s.Resolve(ctx, store.ResolveRequest{To: store.StateReleased, RecoveryAttempts: -1})
 	_, deferral := s.Defer(ctx, store.ID{}, 1, 0)

@@ -36,7 +36,6 @@ func doneContextDoesNothing(c *check) {
 		{"Read", func() error { _, err := c.store.Read(ctx, live.ID); return err }},
 		{"Sweep", func() error { _, err := c.store.Sweep(ctx, 10); return err }},
 		{"Stats", func() error { _, err := c.store.Stats(ctx); return err }},
-		{"List", func() error { _, err := c.store.List(ctx, store.ListRequest{Limit: 1}); return err }},
 		{"Resolve", func() error {
 			_, _, err := c.store.Resolve(ctx, resolution(unknown, store.StateReleased))
 			return err

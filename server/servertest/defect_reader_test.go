@@ -27,7 +27,7 @@ func listsBy(change func(req *store.ListRequest)) func(m *mutant) {
 	return func(m *mutant) {
 		m.readWith(func(r *mutantReader) {
 			r.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-				if err := req.CheckRead(); err != nil {
+				if err := req.Check(); err != nil {
 					return nil, err
 				}
 				change(&req)
@@ -92,7 +92,7 @@ var showDefects = []defect{
 	}, []string{
 		"reader: one record is shown in every state, without secrets",
 		"reader: a window has the records of any state, the youngest first",
-		"reader: the list has keys that need a person, dead letters and children, without secrets",
+		listRule, letterRule, childrenRule,
 	}},
 	{"shows an empty record instead of none", func(m *mutant) {
 		m.readWith(func(r *mutantReader) {
@@ -159,12 +159,65 @@ var browseDefects = []defect{
 	}, []string{"reader: a request that cannot be answered returns ErrArgument"}},
 }
 
+// listsAlso is a reader that lists more than was asked for: what browses finds, in place of the list.
+func listsAlso(instead func(req store.ListRequest) bool, browses func(req store.ListRequest) store.BrowseRequest) func(m *mutant) {
+	return func(m *mutant) {
+		m.readWith(func(r *mutantReader) {
+			r.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+				if req.Check() != nil || !instead(req) {
+					return r.Reader.List(ctx, req)
+				}
+				listed, err := r.Reader.List(ctx, req)
+				if err != nil {
+					return nil, err
+				}
+				more, err := r.browseOldestFirst(ctx, browses(req))
+				all := slices.SortedFunc(slices.Values(slices.Concat(listed, more)), oldestFirst)
+				return slices.CompactFunc(all, func(a, b store.Record) bool { return a.ID == b.ID }), err
+			}
+		})
+	}
+}
+
+func isOfChildren(req store.ListRequest) bool { return req.Parent != store.ID{} }
+
+const (
+	listRule     = "reader: the list has the keys that need a decision and match the request, without secrets"
+	letterRule   = "reader: the list has dead letters, without secrets"
+	childrenRule = "reader: the list has the children of a record, in any state, without secrets"
+)
+
 var readListDefects = []defect{
+	{"lists the children of all", listsAlso(isOfChildren, func(req store.ListRequest) store.BrowseRequest {
+		return store.BrowseRequest{States: req.States, Effect: req.Effect, Limit: 100}
+	}), []string{childrenRule}},
+	{"lists only the children that need somebody", listsBy(func(req *store.ListRequest) {
+		if isOfChildren(*req) && len(req.States) == 0 {
+			req.States = []store.State{store.StateUnknown, store.StateQuarantined}
+		}
+	}), []string{childrenRule}},
+	{"lists the living too", listsAlso(func(req store.ListRequest) bool {
+		return len(req.States) == 0 && !req.DeadLetters && !isOfChildren(req)
+	},
+		func(req store.ListRequest) store.BrowseRequest {
+			return store.BrowseRequest{States: []store.State{store.StateInProgress}, Effect: store.Opaque, Route: req.Route, Limit: 100}
+		}), []string{listRule}},
+	{"lists the dead that need nobody", listsAlso(func(req store.ListRequest) bool { return slices.Contains(req.States, store.StateInProgress) },
+		func(req store.ListRequest) store.BrowseRequest {
+			return store.BrowseRequest{States: []store.State{store.StateInProgress}, Effect: store.Keyed, Route: req.Route, Limit: 100}
+		}), []string{listRule}},
+	{"does not list the dead", listsBy(func(req *store.ListRequest) {
+		if len(req.States) == 0 && !req.DeadLetters && !isOfChildren(*req) {
+			req.States = []store.State{store.StateUnknown, store.StateQuarantined}
+		}
+	}), []string{listRule}},
+	{"lists every route", listsBy(func(req *store.ListRequest) { req.Route = "" }), []string{listRule}},
+	{"lists every class", listsBy(func(req *store.ListRequest) { req.Effect = 0 }), []string{listRule, letterRule, childrenRule}},
 	{"lists unknown keys instead of dead letters", listsBy(func(req *store.ListRequest) {
 		if req.DeadLetters {
 			*req = store.ListRequest{States: []store.State{store.StateUnknown}, Limit: req.Limit}
 		}
-	}), []string{"reader: the list has keys that need a person, dead letters and children, without secrets"}},
+	}), []string{letterRule}},
 	{"lists the last of a page twice to people", listsBy(func(req *store.ListRequest) {
 		if !req.After.CreatedAt.IsZero() {
 			req.After.CreatedAt = req.After.CreatedAt.Add(-time.Nanosecond)

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -79,4 +80,11 @@ func (r *mutantReader) AuditPage(ctx context.Context, req store.AuditRequest) ([
 		return r.auditPage(ctx, req)
 	}
 	return r.Reader.AuditPage(ctx, req)
+}
+
+// browseOldestFirst returns the records of a window in the order of lists.
+func (r *mutantReader) browseOldestFirst(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
+	found, err := r.Reader.Browse(ctx, req)
+	slices.Reverse(found)
+	return found, err
 }

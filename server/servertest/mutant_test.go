@@ -28,7 +28,6 @@ type mutant struct {
 	sweep      func(ctx context.Context, limit int) (int, error)
 	stats      func(ctx context.Context) (store.Stats, error)
 	begin      func(ctx context.Context) (store.Tx, error)
-	list       func(ctx context.Context, req store.ListRequest) ([]store.Record, error)
 	resolve    func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error)
 	forget     func(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error)
 	deferral   func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error)
@@ -130,13 +129,6 @@ func (m *mutant) Stats(ctx context.Context) (store.Stats, error) {
 		return m.stats(ctx)
 	}
 	return m.Store.Stats(ctx)
-}
-
-func (m *mutant) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	if m.list != nil {
-		return m.list(ctx, req)
-	}
-	return m.Store.List(ctx, req)
 }
 
 func (m *mutant) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {

@@ -20,11 +20,8 @@ var operatorRules = []rule{
 	{"operator: Forget deletes every key but a live one, and the key is new again", forgetAllButTheLiving},
 	{"operator: absent keys are not found", operatorOnAbsent},
 	{"operator: the audit log has actor and reason, and outlives the record", auditOutlivesRecords},
-	{"operator: the list has the keys that match the request", listWhatNeedsSomebody},
-	{"operator: the list has the children of a record, in any state", listChildren},
 	{"attention: a key is counted and listed exactly while it needs a person", attentionFollowsKeys},
 	{"attention: a dead letter is listed until its key is forgotten or swept", deadLettersAreListed},
-	{"operator: the pages of a list have each record once", listByPages},
 	{"operator: one of 32 concurrent deferrals of an unknown key wins", deferralsRace},
 	{"operator: only an unknown key is deferred", deferNothingElse},
 	{"operator: the lease of a key ends when the key becomes unknown", unknownIsFree},
@@ -229,95 +226,9 @@ func auditOutlivesRecords(c *check) {
 
 func (c *check) list(req store.ListRequest) []store.Record {
 	c.Helper()
-	records, err := c.store.List(c.Context(), req)
+	records, err := c.store.Reader().List(c.Context(), req)
 	c.must("List", err)
 	return records
-}
-
-func listWhatNeedsSomebody(c *check) {
-	var everything, needy, opaque []store.Record
-	for _, s := range everyState {
-		r := s.put(c)
-		everything = append(everything, r)
-		if stuck(r, s) {
-			needy = append(needy, r)
-			if r.Effect == store.Opaque {
-				opaque = append(opaque, r)
-			}
-		}
-	}
-	charge := c.claimDead(store.Keyed)
-	quarantine := grave(charge, store.StateQuarantined)
-	quarantine.Route = "POST /charges"
-	charge = c.quarantine(quarantine)
-	needy = append(needy, charge)
-	running := everything[0]
-	c.eventually("a microsecond passes", func() bool { return c.read(running.ID).Now.Sub(running.CreatedAt) > gone })
-	completed := inState(everything, store.StateCompleted)
-	for _, tt := range []struct {
-		what string
-		req  store.ListRequest
-		want []store.Record
-	}{
-		{"by default", store.ListRequest{}, needy},
-		{"opaque", store.ListRequest{Effect: store.Opaque}, opaque},
-		{"of a route", store.ListRequest{Route: "POST /charges"}, []store.Record{charge}},
-		{"of a route, opaque", store.ListRequest{Route: "POST /charges", Effect: store.Opaque}, nil},
-		{"running for long", store.ListRequest{Running: gone}, append([]store.Record{running}, needy...)},
-		{"running for longer", store.ListRequest{Running: long}, needy},
-		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, inState(needy, store.StateUnknown)},
-		{"unknown or quarantined", store.ListRequest{States: []store.State{store.StateQuarantined, store.StateUnknown}}, inState(needy, store.StateUnknown, store.StateQuarantined)},
-		{"quarantined, of a route", store.ListRequest{States: []store.State{store.StateQuarantined}, Route: "POST /charges"}, []store.Record{charge}},
-		{"quarantined, opaque", store.ListRequest{States: []store.State{store.StateQuarantined}, Effect: store.Opaque}, nil},
-		{"completed", store.ListRequest{States: []store.State{store.StateCompleted}}, completed},
-	} {
-		tt.req.Limit = 100
-		slices.SortFunc(tt.want, oldestFirst)
-		got := c.list(tt.req)
-		want(c, "records listed "+tt.what, len(got), len(tt.want))
-		for i, r := range got {
-			expect := tt.want[i]
-			expect.Answer = store.Answer{} // left out
-			if diff := difference(r, expect); diff != "" {
-				c.Errorf("listed %s: %s", tt.what, diff)
-			}
-		}
-	}
-}
-
-func listChildren(c *check) {
-	parent := newID()
-	var children []store.Record
-	for _, end := range []*store.Settlement{nil, &release, &giveUp} {
-		req := request(newID())
-		req.Parent = parent
-		r := c.claim(req)
-		if end != nil {
-			c.settle(owner(r), *end)
-		}
-		children = append(children, c.read(r.ID))
-	}
-	c.claimNew() // with another parent
-	slices.SortFunc(children, oldestFirst)
-	for _, tt := range []struct {
-		what string
-		req  store.ListRequest
-		want []store.Record
-	}{
-		{"all", store.ListRequest{}, children},
-		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, inState(children, store.StateUnknown)},
-		{"of another class", store.ListRequest{Effect: store.Opaque}, nil},
-		{"after the first", store.ListRequest{After: store.Cursor{CreatedAt: children[0].CreatedAt, ID: children[0].ID}}, children[1:]},
-	} {
-		tt.req.Parent, tt.req.Limit = parent, 100
-		got := c.list(tt.req)
-		want(c, "children listed, "+tt.what, len(got), len(tt.want))
-		for i, r := range got {
-			if diff := difference(r, tt.want[i]); diff != "" {
-				c.Errorf("children listed, %s: %s", tt.what, diff)
-			}
-		}
-	}
 }
 
 func inState(records []store.Record, states ...store.State) []store.Record {
@@ -420,31 +331,6 @@ func deadLettersAreListed(c *check) {
 // oldestFirst is the order of lists.
 func oldestFirst(a, b store.Record) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
-}
-
-func listByPages(c *check) {
-	var all []store.Record
-	for range 7 {
-		all = append(all, putQuarantined(c))
-	}
-	var got []store.Record
-	var after store.Cursor
-	for {
-		page := c.list(store.ListRequest{Limit: 3, After: after})
-		if len(page) == 0 {
-			break
-		}
-		if len(page) > 3 || len(got) > len(all) {
-			c.Fatalf("%d records on a page of 3, %d before it, of %d", len(page), len(got), len(all))
-		}
-		got = append(got, page...)
-		after = store.Cursor{CreatedAt: page[len(page)-1].CreatedAt, ID: page[len(page)-1].ID}
-	}
-	want(c, "records on all pages", len(got), len(all))
-	slices.SortFunc(all, oldestFirst)
-	for i, r := range got {
-		want(c, "the order of the pages", r.ID, all[i].ID)
-	}
 }
 
 func deferralsRace(c *check) {

@@ -129,58 +129,50 @@ func (r AuditRequest) Check() error {
 	return nil
 }
 
-// Check returns an error wrapping [ErrArgument] if no [Store] lists what r asks for, and nil otherwise.
+// Check returns an error wrapping [ErrArgument] if no [Reader] lists what r asks for, and nil otherwise.
 func (r ListRequest) Check() error {
 	switch {
 	case r.Limit < 1:
 		return fmt.Errorf("%w: Limit %d is not positive", ErrArgument, r.Limit)
-	case r.Running < 0:
-		return fmt.Errorf("%w: Running %v is negative", ErrArgument, r.Running)
 	case r.Effect > Opaque:
 		return fmt.Errorf("%w: Effect %d", ErrArgument, r.Effect)
+	case r.Parent != ID{} && r.DeadLetters:
+		return fmt.Errorf("%w: both DeadLetters and a Parent", ErrArgument)
+	case r.Parent == ID{} && !r.DeadLetters:
+		decided := func(state State) bool { return !slices.Contains(undecided, state) }
+		if i := slices.IndexFunc(r.States, decided); i >= 0 {
+			return fmt.Errorf("%w: a list of State %d, which needs no decision: only Browse has it", ErrArgument, r.States[i])
+		}
 	}
 	return checkStates(r.States)
 }
 
-// CheckRead returns an error wrapping [ErrArgument] if [Reader].List does not answer r, and nil otherwise.
-// [OperatorStore].List answers more requests.
-func (r ListRequest) CheckRead() error {
-	if err := r.Check(); err != nil {
-		return err
-	}
-	needy := func(state State) bool { return state == StateUnknown || state == StateQuarantined }
+// undecided are the states of a key that can need a decision.
+var undecided = []State{StateUnknown, StateQuarantined, StateInProgress}
+
+// Listed returns the States of the records that [Reader].List finds for r: those of r, or those that no States mean.
+func (r ListRequest) Listed() []State {
 	switch {
-	case r.Parent != ID{} && r.DeadLetters:
-		return fmt.Errorf("%w: both DeadLetters and a Parent", ErrArgument)
-	case r.Parent != ID{} || r.DeadLetters:
-		return nil
-	case len(r.States) == 0:
-		return fmt.Errorf("%w: no States, no DeadLetters and no Parent", ErrArgument)
+	case r.DeadLetters:
+		return []State{StateCompleted}
+	case len(r.States) > 0:
+		return r.States
+	case r.Parent != ID{}:
+		return []State{StateInProgress, StateCompleted, StateReleased, StateUnknown, StateQuarantined, StateCancelled}
 	}
-	if i := slices.IndexFunc(r.States, func(state State) bool { return !needy(state) }); i >= 0 {
-		return fmt.Errorf("%w: a list of State %d: only Browse has it", ErrArgument, r.States[i])
-	}
-	return nil
+	return slices.Clone(undecided)
 }
 
-// Matches reports whether [OperatorStore].List answers r with rec, without the Limit. deadLetter says that rec is a
+// Matches reports whether [Reader].List answers r with rec, without the Limit. deadLetter says that rec is a
 // dead letter. The clock is rec.Now.
 func (r ListRequest) Matches(rec *Record, deadLetter bool) bool {
-	states, children := r.States, r.Parent != ID{}
-	switch {
-	case r.DeadLetters && !deadLetter:
-		return false
-	case r.DeadLetters:
-		states = []State{StateCompleted}
-	case len(states) == 0 && !children:
-		states = []State{StateUnknown, StateQuarantined, StateInProgress}
-	}
-	long := children || r.Running > 0 && !rec.Now.Before(rec.CreatedAt.Add(r.Running))
-	return (len(states) == 0 || slices.Contains(states, rec.State)) &&
-		(!children || r.Parent == rec.Parent) &&
+	dead := rec.Effect == Opaque && rec.LeaseLeft() <= 0
+	return slices.Contains(r.Listed(), rec.State) &&
+		(!r.DeadLetters || deadLetter) &&
+		(r.Parent == ID{} || r.Parent == rec.Parent) &&
 		(r.Effect == 0 || r.Effect == rec.Effect) &&
 		(r.Route == "" || r.Route == rec.Route) &&
-		(rec.State != StateInProgress || rec.LeaseLeft() <= 0 || long) &&
+		(rec.State != StateInProgress || r.Parent != ID{} || dead) &&
 		rec.Cursor().Compare(r.After) > 0
 }
 

@@ -5,16 +5,10 @@ import (
 	"time"
 )
 
-// An OperatorStore is the part of a [Store] that people and reconcilers use. It
-// lists the records that need a decision, and has the moves that no request
-// makes. Each move is a compare-and-set on the fence. A move with an [Audit] is
-// written to the audit log in the same transaction.
+// An OperatorStore is the part of a [Store] that decides for people and reconcilers: it has the moves that no request
+// makes. Each move is a compare-and-set on the fence. A move with an [Audit] is written to the audit log in the same
+// transaction. A [Reader] finds the records that need a decision.
 type OperatorStore interface {
-	// List returns at most req.Limit records that match, by CreatedAt and then ID, without their
-	// answers. A list of unknown or quarantined keys, or of dead letters, reads these keys and no
-	// others. Any other list may read the whole table.
-	List(ctx context.Context, req ListRequest) ([]Record, error)
-
 	// Resolve moves a record that is still at fence req.From to req.To. The record must be unknown, quarantined, or in
 	// progress past its lease. Its fence grows by one, and it gets the RecoveryAttempts and MaybeRan of req. If the
 	// record has moved on, Resolve returns the present record, and false; [ErrNotFound] if it is gone.
@@ -28,45 +22,6 @@ type OperatorStore interface {
 	// Defer sets LeaseUntil of an unknown record that is still at fence from, and whose LeaseUntil has passed, to now
 	// + d. If many callers compete, one wins: only that caller may ask about the record until then.
 	Defer(ctx context.Context, id ID, from int64, d time.Duration) (won bool, err error)
-}
-
-// A ListRequest says which records [OperatorStore].List returns.
-type ListRequest struct {
-	// States are the states to list; none means unknown, quarantined and in
-	// progress.
-	States []State
-	// DeadLetters lists the completed keys of dead letters ([Settlement].DeadLetter) until they
-	// are forgotten or swept. States and Running do not count then.
-	DeadLetters bool
-	// Effect is the effect class of the latest claim; 0 means any.
-	Effect Effect
-	// Route is the record's Route; empty means any. Only Opaque and quarantined
-	// records have a Route, unless the store keeps that of every claim.
-	Route string
-	// Parent lists the records that were claimed on behalf of this record ([Record].Parent).
-	// Then no States means all states, and owners that live are listed too. The zero ID
-	// means any.
-	Parent ID
-	// Running also lists records in progress within their lease, if their first
-	// claim is at least that old. 0 means that only dead records in progress
-	// are listed.
-	Running time.Duration
-	// After is the end of the previous page; the zero Cursor is the beginning.
-	After Cursor
-	// Limit is at least 1.
-	Limit int
-}
-
-// Attention is the number of keys that need a person, by the reason.
-type Attention struct {
-	Unknown, Quarantined, DeadLetters int64
-	Oldest                            time.Duration // since CreatedAt of the oldest of them; 0 if there is none
-}
-
-// A Cursor is a place in the order of a list.
-type Cursor struct {
-	CreatedAt time.Time
-	ID        ID
 }
 
 // A ResolveRequest decides about a key that no run can settle.

@@ -25,9 +25,9 @@ type Reader interface {
 	// Show returns one record, or [ErrNotFound].
 	Show(ctx context.Context, id ID) (Record, error)
 
-	// List is that of [OperatorStore], for three kinds of keys: unknown and quarantined ones, dead letters, and the
-	// children of a record. A request for any other kind is an [ErrArgument]. Without an index of children a
-	// request with a Parent may be an [ErrNoIndex]. Each record has the Status of its Answer.
+	// List returns at most req.Limit records that match, the oldest first by CreatedAt and then ID: keys that need a
+	// decision, dead letters, or the children of a record. Without an index of children a request with a Parent may be
+	// an [ErrNoIndex].
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
 	// Browse returns at most req.Limit records of any state that match, the youngest first by CreatedAt and then ID.
@@ -43,6 +43,43 @@ type Reader interface {
 	// AuditPage returns at most req.Limit entries of the audit log that match, the youngest first. Entries outlive their
 	// records.
 	AuditPage(ctx context.Context, req AuditRequest) ([]AuditEntry, error)
+}
+
+// A ListRequest says which records [Reader].List returns. Its zero value, with a Limit, asks for all keys that need a
+// decision.
+type ListRequest struct {
+	// States are the reasons for a decision: [StateUnknown], [StateQuarantined] and [StateInProgress]. A record in
+	// progress is listed if its latest claim was Opaque and its lease has ended. No later call has used the key, so
+	// nobody knows what the dead run did. (A dead run of another class needs nobody: the next call runs.) No States
+	// means all three.
+	States []State
+	// DeadLetters lists the completed keys of dead letters ([Settlement].DeadLetter) instead, until they are forgotten
+	// or swept. States do not count then.
+	DeadLetters bool
+	// Parent lists the records that were claimed on behalf of this record ([Record].Parent) instead. States may then be
+	// any, and none means all; also records that are in progress within their lease are listed. The zero ID means none.
+	Parent ID
+	// Effect is the effect class of the latest claim; 0 means any.
+	Effect Effect
+	// Route is the record's Route; empty means any. Only Opaque and quarantined records have a Route, unless the store
+	// keeps that of every claim.
+	Route string
+	// After is the end of the previous page; the zero Cursor is the beginning.
+	After Cursor
+	// Limit is at least 1.
+	Limit int
+}
+
+// A Cursor is a place in the order of a list.
+type Cursor struct {
+	CreatedAt time.Time
+	ID        ID
+}
+
+// Attention is the number of keys that need a person, by the reason.
+type Attention struct {
+	Unknown, Quarantined, DeadLetters int64
+	Oldest                            time.Duration // since CreatedAt of the oldest of them; 0 if there is none
 }
 
 const (

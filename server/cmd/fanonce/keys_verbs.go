@@ -80,7 +80,7 @@ func (k *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 			if err != nil {
 				return nil, err
 			}
-			return s.List(ctx, req)
+			return s.Reader().List(ctx, req)
 		},
 		refuses: func(r store.Record) string {
 			if k.decidedOn(r) == r.Fence && x.allowed(r) {

@@ -29,15 +29,6 @@ func bound(ctx context.Context, timeout time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, timeout)
 }
 
-// boundIfOpen bounds a ctx without a deadline. It is for calls that may read the
-// whole table: their caller may give them more time.
-func boundIfOpen(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, timeout)
-}
-
 func (b *boundedStore) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()
@@ -87,15 +78,9 @@ func (b *boundedStore) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 func (b *boundedStore) Stats(ctx context.Context) (store.Stats, error) {
-	ctx, cancel := boundIfOpen(ctx, b.timeout)
+	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()
 	return b.store.Stats(ctx)
-}
-
-func (b *boundedStore) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
-	ctx, cancel := boundIfOpen(ctx, b.timeout)
-	defer cancel()
-	return b.store.List(ctx, req)
 }
 
 func (b *boundedStore) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {

@@ -40,9 +40,6 @@ func (hole) Cancel(ctx context.Context, _ store.CancelRequest) (r store.Record, 
 func (hole) Read(ctx context.Context, _ store.ID) (r store.Record, err error) { return r, swallow(ctx) }
 func (hole) Sweep(ctx context.Context, _ int) (n int, err error)              { return n, swallow(ctx) }
 func (hole) Stats(ctx context.Context) (s store.Stats, err error)             { return s, swallow(ctx) }
-func (hole) List(ctx context.Context, _ store.ListRequest) (all []store.Record, err error) {
-	return all, swallow(ctx)
-}
 
 func (hole) Resolve(ctx context.Context, _ store.ResolveRequest) (r store.Record, ok bool, err error) {
 	return r, ok, swallow(ctx)
@@ -58,9 +55,9 @@ func (hole) Defer(ctx context.Context, _ store.ID, _ int64, _ time.Duration) (ok
 
 func (hole) Begin(ctx context.Context) (store.Tx, error) { return nil, swallow(ctx) }
 
-// A holeTx embeds the methods that take no ctx.
 func (hole) Reader() store.Reader { return nil }
 
+// A holeTx embeds the methods that take no ctx.
 type holeTx struct{ store.Tx }
 
 func (holeTx) Cancel(ctx context.Context, r store.CancelRequest) (store.Record, bool, error) {

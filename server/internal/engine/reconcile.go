@@ -106,13 +106,18 @@ func (e *Engine) Reconcile(ctx context.Context) (int, error) {
 	return resolved, errors.Join(failures...)
 }
 
-// reconcilable lists the records to ask about. The store has an index for them.
+// reconcilable lists the records to ask about, without their memos.
 func (e *Engine) reconcilable(ctx context.Context) ([]store.Record, error) {
-	ctx, cancel := bound(ctx, e.cfg.StoreTimeout)
-	defer cancel()
-	return e.store.List(ctx, store.ListRequest{
+	return e.List(ctx, store.ListRequest{
 		States: []store.State{store.StateInProgress, store.StateUnknown}, Effect: store.Opaque, After: e.reconcilers.cursor(), Limit: reconcileBatch,
 	})
+}
+
+// List returns the records of a list for people.
+func (e *Engine) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	ctx, cancel := bound(ctx, e.cfg.StoreTimeout)
+	defer cancel()
+	return e.store.Reader().List(ctx, req)
 }
 
 func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolved bool, err error) {
@@ -121,7 +126,6 @@ func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolv
 	if !own || reconcile == nil {
 		return false, nil // another service's, or of a route that has none
 	}
-	rec.Route = route
 	if rec.State == store.StateInProgress {
 		d := decideInProgress(rec, e.cfg.MaxRecoveryAttempts)
 		if d.action != actionQuarantine {
@@ -136,9 +140,17 @@ func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolv
 			return false, nil // for a person
 		}
 		quarantined.Route = route
-		rec = &quarantined
+		return e.reconcile(ctx, &quarantined, reconcile)
 	}
-	return e.reconcile(ctx, rec, reconcile)
+	if rec.LeaseLeft() > 0 {
+		return false, nil // it was asked about a short while ago
+	}
+	whole, err := e.store.Read(ctx, rec.ID)
+	if err != nil || whole.Fence != rec.Fence || whole.State != rec.State {
+		return false, ignoreNotFound(err)
+	}
+	whole.Route = route
+	return e.reconcile(ctx, &whole, reconcile)
 }
 
 func ignoreNotFound(err error) error {
