@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ type explorer struct {
 	breakNetwork func(roundTripper) roundTripper
 	quick        bool          // stop at the first violation
 	only         string        // scenario that is played; "": all
-	every        int           // play each so many scenarios; 0: all
+	every        int           // play about one of so many scenarios, chosen at random; 0: all
 	disturb      []disturbance // those to play; nil: all
 	played       func(s scenario)
 
@@ -180,8 +181,8 @@ func (e *explorer) explore(t *testing.T) []string {
 			})
 		}
 		go func() {
-			for i, s := range e.scenarios() {
-				if (e.only == "" || e.only == s.name) && (e.every == 0 || i%e.every == 0) {
+			for _, s := range e.scenarios() {
+				if (e.only == "" || e.only == s.name) && (e.every == 0 || rand.IntN(e.every) == 0) {
 					queue <- s
 				}
 			}

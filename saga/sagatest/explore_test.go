@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -53,11 +54,17 @@ func line() *saga.Definition[order, nothing] {
 	})
 }
 
-// sampled is Explore. With the race detector, which makes it ten times as slow, it plays only
-// some scenarios.
+var everyScenario = flag.Bool("every-scenario", false, "play all scenarios of every saga, also with the race detector")
+
+// sampled plays only some scenarios, other ones each time, unless the flag is set. The race detector makes Explore ten
+// times as slow.
 func sampled(e *explorer) {
-	if raced {
+	switch {
+	case *everyScenario:
+	case raced:
 		e.every = 5
+	default:
+		e.every = 3
 	}
 }
 
@@ -71,7 +78,10 @@ func TestExplore(t *testing.T) {
 		twice bool
 	}
 	played := make(map[string]map[combination]bool)
-	e := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"}), sampled})
+	e := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
+	if raced {
+		sampled(e)
+	}
 	e.played = func(s scenario) {
 		if played[s.name] == nil {
 			played[s.name] = make(map[combination]bool)
@@ -91,7 +101,7 @@ func TestExplore(t *testing.T) {
 		}
 	}
 	most := 16_000 // of about a millisecond of one processor: less than ten seconds on two
-	if raced {
+	if raced && !*everyScenario {
 		most /= 4
 	}
 	require.Less(t, e.runs, most)
@@ -145,7 +155,7 @@ func TestExplore_timeoutsAndFunctions(t *testing.T) {
 	Explore(t, saga.MustDefine("short", 1, func(b *saga.Builder[order, nothing]) {
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Timeout(2 * time.Second).AttemptTimeout(time.Second)
 		saga.StepFunc(b, "local.log", held.Output(), func(context.Context, saga.Call[made]) (nothing, error) { return nothing{}, nil }).ReadOnly()
-	}), order{"a-1"})
+	}), order{"a-1"}, sampled)
 }
 
 // trip is a saga whose first step is a function that makes two calls in turn, and returns
