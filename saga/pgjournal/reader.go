@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // DefaultStatementTimeout is [ReaderConfig].StatementTimeout if that is zero.
-const DefaultStatementTimeout = 2 * time.Second
+const DefaultStatementTimeout = component.DefaultStatementTimeout // 2 s
 
 // A ReaderConfig has the choices that a [Reader] leaves. Its zero value is ready to use.
 type ReaderConfig struct {
@@ -48,9 +48,7 @@ type ReaderConfig struct {
 // [journal.ErrNoIndex]. A search for a rare name or step in many sagas, or for a rare actor in a long audit
 // log, ends with the StatementTimeout.
 type Reader struct {
-	pool   *pgxpool.Pool
-	cfg    ReaderConfig
-	query  atomic.Pointer[readerQueries] // nil before the first statement
+	tables *component.Reader[readerQueries]
 	sealer sealer
 }
 
@@ -60,73 +58,31 @@ var _ journal.Reader = (*Reader)(nil)
 // gone through [Prepare], else NewReader returns an error wrapping [ErrNotPrepared]. It returns an error
 // wrapping [ErrConfig] for a field of cfg that cannot be. NewReader sends nothing.
 func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
-	cfg.StatementTimeout = cmp.Or(cfg.StatementTimeout, DefaultStatementTimeout)
-	if cfg.StatementTimeout < time.Millisecond || cfg.StatementTimeout > time.Hour {
-		return nil, fmt.Errorf("%w: StatementTimeout %v is not from 1ms to an hour", ErrConfig, cfg.StatementTimeout)
-	}
 	if err := checkCodec(cfg.Codec); err != nil {
 		return nil, err
 	}
-	if _, err := readerQueriesBySchema.For(cfg.Schema, false); err != nil {
-		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	tables, err := component.NewReader(pool, component.ReaderConfig[readerQueries]{
+		Schema: cfg.Schema, StatementTimeout: cfg.StatementTimeout, Component: journalTables, Queries: &readerQueriesBySchema,
+		Settings: func(q *readerQueries) pgkit.Query { return q.ByIndex }, TooSlow: journal.ErrTooSlow, Wrong: ErrConfig,
+	})
+	if err != nil {
+		return nil, wrap("new reader", err)
 	}
-	if err := pgkit.CheckPool(pool); err != nil {
-		return nil, fmt.Errorf("pgjournal: new reader: %w", err)
-	}
-	return &Reader{pool: pool, cfg: cfg, sealer: sealer{codec: cfg.Codec}}, nil
+	return &Reader{tables: tables, sealer: sealer{codec: cfg.Codec}}, nil
 }
 
 // Reader implements [journal.OperatorJournal]: a [Reader] on the journal's pool, with its Codec and the
 // default StatementTimeout.
 func (j *Journal) Reader() journal.Reader { return j.reader }
 
-// queries returns the statements that suit the tables. It asks the server the first time.
-func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
-	if q := r.query.Load(); q != nil {
-		return q, nil
-	}
-	ctx, cancel := r.patience(ctx)
-	defer cancel()
-	distributed, err := journalTables.IsDistributed(ctx, r.pool, r.cfg.Schema)
-	if err != nil {
-		return nil, err
-	}
-	q, err := readerQueriesBySchema.For(r.cfg.Schema, distributed)
-	if err == nil {
-		r.query.Store(q)
-	}
-	return q, err
-}
-
-// patience bounds the wait for a connection, and for a server that does not keep to its own timeout.
-func (r *Reader) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, r.cfg.StatementTimeout+3*time.Second)
-}
-
 // ask sends one statement of a reader, and returns its rows. An error says what was being done.
-func ask[T any](ctx context.Context, r *Reader, doing string, make func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
-	q, err := r.queries(ctx)
-	if err != nil {
-		return nil, wrapRead(ctx, doing, err)
-	}
-	short, cancel := r.patience(ctx)
-	defer cancel()
-	var found []T
-	err = pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout,
-		pgkit.Question{Statement: q.ByIndex.Bind(nil)}, pgkit.RowsInto(&found, make(q), scan))
-	return found, wrapRead(ctx, doing, err)
-}
-
-// wrapRead is wrap for the errors of a Reader.
-func wrapRead(ctx context.Context, doing string, err error) error {
+func ask[T any](ctx context.Context, r *Reader, doing string, statement func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
+	found, err := component.Find(ctx, r.tables, statement, scan)
 	var refused *pgconn.PgError
-	switch {
-	case errors.Is(err, pgkit.ErrTooSlow), ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("%w: %w", journal.ErrTooSlow, err)
-	case errors.As(err, &refused) && refused.Code == "42501":
+	if errors.As(err, &refused) && refused.Code == "42501" {
 		err = fmt.Errorf("%w: %w", ErrPrivilege, err)
 	}
-	return wrap(doing, err)
+	return found, wrap(doing, err)
 }
 
 // Show implements [journal.Reader]. It needs the rights of the runtime role.

@@ -106,7 +106,7 @@ func bytes16(b byte) (id journal.ID) {
 
 // search returns the stuck sagas of a page that are stuck on a step.
 func (r *Reader) search(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
-	limit, step, end := req.Limit, req.StuckOn, time.Now().Add(r.cfg.StatementTimeout)
+	limit, step, end := req.Limit, req.StuckOn, time.Now().Add(r.tables.StatementTimeout)
 	req.Limit = max(limit, searchBatch)
 	var all []journal.Record
 	for {

@@ -3,12 +3,10 @@ package pgstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +19,7 @@ import (
 )
 
 // DefaultStatementTimeout is [ReaderConfig].StatementTimeout if that is zero.
-const DefaultStatementTimeout = 2 * time.Second
+const DefaultStatementTimeout = component.DefaultStatementTimeout // 2 s
 
 // A ReaderConfig has the choices that a [Reader] leaves. Its zero value is ready to use.
 type ReaderConfig struct {
@@ -44,10 +42,7 @@ type ReaderConfig struct {
 // A search for rare records in a long window ends with the StatementTimeout: the error then wraps
 // [store.ErrTooSlow]. The same holds for a search of AuditPage for an actor with few entries.
 type Reader struct {
-	pool    *pgxpool.Pool
-	cfg     ReaderConfig
-	query   atomic.Pointer[readerQueries] // nil before the first statement
-	setting pgkit.Statement
+	tables *component.Reader[readerQueries]
 }
 
 var _ store.Reader = (*Reader)(nil)
@@ -56,64 +51,23 @@ var _ store.Reader = (*Reader)(nil)
 // [Prepare], else NewReader returns an error wrapping [ErrNotPrepared]. It returns an error wrapping [ErrConfig] for a
 // field of cfg that cannot be. NewReader sends nothing.
 func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
-	cfg.StatementTimeout = cmp.Or(cfg.StatementTimeout, DefaultStatementTimeout)
-	if cfg.StatementTimeout < time.Millisecond || cfg.StatementTimeout > time.Hour {
-		return nil, fmt.Errorf("%w: StatementTimeout %v is not from 1ms to an hour", ErrConfig, cfg.StatementTimeout)
-	}
-	if err := pgkit.CheckPool(pool); err != nil {
+	tables, err := component.NewReader(pool, component.ReaderConfig[readerQueries]{
+		Schema: cfg.Schema, StatementTimeout: cfg.StatementTimeout, Component: storeTables, Queries: &readerQueriesBySchema,
+		Settings: func(q *readerQueries) pgkit.Query { return q.ReaderSettings }, TooSlow: store.ErrTooSlow, Wrong: ErrConfig,
+	})
+	if err != nil {
 		return nil, wrap("new reader", err)
 	}
-	query, err := readerQueriesBySchema.For(cfg.Schema, false)
-	if err != nil {
-		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
-	}
-	return &Reader{pool: pool, cfg: cfg, setting: query.ReaderSettings.Bind(nil)}, nil
+	return &Reader{tables}, nil
 }
 
 // Reader implements [store.Store]: a [Reader] on the store's pool, with the default [ReaderConfig].
 func (s *Store) Reader() store.Reader { return s.reader }
 
-// queries returns the statements that suit the tables. It asks the server the first time.
-func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
-	if q := r.query.Load(); q != nil {
-		return q, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
-	defer cancel()
-	distributed, err := storeTables.IsDistributed(ctx, r.pool, r.cfg.Schema)
-	if err != nil {
-		return nil, err
-	}
-	q, err := readerQueriesBySchema.For(r.cfg.Schema, distributed)
-	if err == nil {
-		r.query.Store(q)
-	}
-	return q, err
-}
-
-// readerPatience is how long a Reader waits for a connection, and for a server that does not keep to the timeout.
-const readerPatience = 3 * time.Second
-
-// ask sends questions in one round trip, behind the settings of a Reader. They are one transaction, which only reads.
-func (r *Reader) ask(ctx context.Context, doing string, questions ...pgkit.Question) error {
-	short, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
-	defer cancel()
-	err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout, append([]pgkit.Question{{Statement: r.setting}}, questions...)...)
-	if errors.Is(err, pgkit.ErrTooSlow) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w, StatementTimeout is %v: %w", store.ErrTooSlow, r.cfg.StatementTimeout, err)
-	}
-	return wrap(doing, err)
-}
-
 // find asks one question, and returns its rows.
 func find[T any](ctx context.Context, r *Reader, doing string, statement func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
-	q, err := r.queries(ctx)
-	if err != nil {
-		return nil, wrap(doing, err)
-	}
-	var found []T
-	err = r.ask(ctx, doing, pgkit.RowsInto(&found, statement(q), scan))
-	return found, err
+	found, err := component.Find(ctx, r.tables, statement, scan)
+	return found, wrap(doing, err)
 }
 
 // readerIndexes are those that only a [Reader] needs. Every claim pays for them, so no migration makes them.
@@ -189,7 +143,7 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	if err := req.Check(); err != nil {
 		return nil, wrap("list", err)
 	}
-	q, err := r.queries(ctx)
+	q, err := r.tables.Query(ctx)
 	if err != nil {
 		return nil, wrap("list", err)
 	}
@@ -203,8 +157,8 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	for i, st := range statements {
 		questions[i] = pgkit.RowsInto(&parts[i], st, scanOutline)
 	}
-	if err := r.ask(ctx, "list", questions...); err != nil {
-		return nil, err
+	if err := r.tables.Ask(ctx, questions...); err != nil {
+		return nil, wrap("list", err)
 	}
 	all := slices.Concat(parts...)
 	slices.SortStableFunc(all, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
@@ -331,7 +285,7 @@ const mostExpired = 10_000
 // distributes it. SweepLag is that of the 10,000 records that expired first. The counts need the index of times that
 // [AddReaderIndexes] makes.
 func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
-	q, err := r.queries(ctx)
+	q, err := r.tables.Query(ctx)
 	if err != nil {
 		return store.Estimate{}, wrap("estimate", err)
 	}
@@ -349,8 +303,8 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	if times {
 		questions = append(questions, pgkit.RowsInto(&counts, q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
 	}
-	if err := r.ask(ctx, "estimate", questions...); err != nil {
-		return store.Estimate{}, err
+	if err := r.tables.Ask(ctx, questions...); err != nil {
+		return store.Estimate{}, wrap("estimate", err)
 	}
 	e := store.Estimate{Records: sizes[0][0], Bytes: sizes[0][1]}
 	if lag := lags[0]; lag != nil {

@@ -12,7 +12,7 @@ import (
 
 // Ask sends a statement as a Reader sends its own.
 func (r *Reader) Ask(ctx context.Context, sql string) error {
-	return r.ask(ctx, "ask", pgkit.Question{Statement: pgkit.Statement{SQL: sql}})
+	return wrap("ask", r.tables.Ask(ctx, pgkit.Question{Statement: pgkit.Statement{SQL: sql}}))
 }
 
 // A Question is a statement of a Reader, as the server gets it.
@@ -23,7 +23,7 @@ type Question struct {
 
 // Questions are all statements of the Reader that read its tables, for requests with and without conditions.
 func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question, error) {
-	q, err := r.queries(ctx)
+	q, err := r.tables.Query(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,4 +64,11 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 }
 
 // Settings returns the statement that goes before each question.
-func (r *Reader) Settings() Question { return Question{"settings", r.setting.SQL, r.setting.Args} }
+func (r *Reader) Settings(ctx context.Context) (Question, error) {
+	q, err := r.tables.Query(ctx)
+	if err != nil {
+		return Question{}, err
+	}
+	st := q.ReaderSettings.Bind(nil)
+	return Question{"settings", st.SQL, st.Args}, st.Err()
+}

@@ -102,6 +102,8 @@ func badPlans(tb testing.TB, look *pgxpool.Pool, r *pgstore.Reader, id, parent s
 	tb.Helper()
 	questions, err := r.Questions(tb.Context(), id, parent)
 	require.NoError(tb, err)
+	settings, err := r.Settings(tb.Context())
+	require.NoError(tb, err)
 	conn, err := look.Acquire(tb.Context())
 	require.NoError(tb, err)
 	defer conn.Release()
@@ -114,7 +116,7 @@ func badPlans(tb testing.TB, look *pgxpool.Pool, r *pgstore.Reader, id, parent s
 		})
 		require.GreaterOrEqual(tb, i, 0, q.Name)
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-			root, err := explain(tb.Context(), conn.Conn(), r.Settings(), q, mode)
+			root, err := explain(tb.Context(), conn.Conn(), settings, q, mode)
 			require.NoError(tb, err, q.Name)
 			scans := 0
 			root.walk(func(n *planNode) {

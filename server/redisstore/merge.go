@@ -12,9 +12,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-const (
-	firstPage = 16 // of one index in one bucket: most lists are short. Each further page is four times as long
-)
+const firstPage = 16 // of one index in one bucket: most lists are short. Each further page is four times as long
 
 // A source is an index of one bucket, of which the list has read a part.
 type source struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,18 +106,14 @@ func (k *keyFilter) flags(cmd *cobra.Command, a *app) {
 
 // request lists by the notes of keys that need a person: it reads no other keys.
 func (k *keyFilter) request(limit int, after store.Cursor) (store.ListRequest, error) {
-	req := store.ListRequest{Route: k.route, Limit: limit, After: after}
-	switch k.state {
-	case "":
+	req := store.ListRequest{Route: k.route, Limit: limit, After: after, DeadLetters: k.state == "dead-letter"}
+	switch {
+	case k.state == "":
 		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
-	case "unknown":
-		req.States = []store.State{store.StateUnknown}
-	case "quarantined":
-		req.States = []store.State{store.StateQuarantined}
-	case "dead-letter":
-		req.DeadLetters = true
-	default:
+	case !slices.Contains(stuckStates, k.state):
 		return req, fmt.Errorf("--state %q is none of %s", k.state, strings.Join(stuckStates, ", "))
+	case !req.DeadLetters:
+		req.States = []store.State{keyStates[k.state]}
 	}
 	return req, nil
 }
