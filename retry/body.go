@@ -82,6 +82,11 @@ func readUntilDone[T any](ctx context.Context, body io.ReadCloser, read func() (
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
+	}
+	select {
+	case r := <-done: // both happened: what was read is worth more
+		return r.value, r.err
+	default:
 		_ = body.Close()
 		var none T
 		return none, context.Cause(ctx)

@@ -20,7 +20,8 @@ type RetryPolicy struct {
 	// Attempts is how often the call is tried at most. After that the step has failed:
 	// the saga is compensated, and the step is undone if it may have had an effect. If
 	// the step is the pivot and may have had its effect, the saga is stuck. The same holds
-	// for a step past the pivot. An attempt that is lost with its process does not count.
+	// for a step past the pivot. An attempt that is lost with its process, or that
+	// its process cuts off ([Engine.Close], a lost lease), does not count.
 	//
 	// Zero means [DefaultAttempts]. For a [StepRef.Retriable] step zero means no bound:
 	// [Builder.UndoBudget] bounds it.

@@ -163,6 +163,7 @@ func (x *execution) carryOut(a attempt) {
 		end.finding, end.err = x.classify(a, c, result, err)
 		end.finding.nothing = c.Nothing
 		x.consult(a, end.err, &end.finding)
+		end.dropped = x.isCutOff(end.err)
 		end.elapsed = time.Since(begun)
 		x.stepEnded(ctx, &a, end)
 		x.engine.running.leave(x.callID(a.task), &end.finding)
@@ -203,6 +204,12 @@ func (x *execution) classifyError(a attempt, c *Call, err error) (v finding, _ e
 		x.tellOf(a, err)
 	}
 	return v, err
+}
+
+// isCutOff reports whether the attempt failed since its own process ends: the lease is over, or the engine is
+// being closed and the function needed it, as one that runs another saga does. Then the attempt says nothing.
+func (x *execution) isCutOff(err error) bool {
+	return err != nil && (x.lease.ctx.Err() != nil || x.isClosing() && errors.Is(err, ErrClosed))
 }
 
 // consult asks the step's policy whether no further attempt can help.

@@ -36,7 +36,7 @@ func (e *Engine) pauseBeforeClaim(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	return ctx.Err() == nil
+	return ctx.Err() == nil && !e.isClosing()
 }
 
 // poll returns the wait before the journal is looked at again. Engines that were started

@@ -196,7 +196,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		err = fmt.Errorf("saga: close: calls are cut off: %w", Ended(ctx))
+		select {
+		case <-idle: // both happened
+		default:
+			err = fmt.Errorf("saga: close: calls are cut off: %w", Ended(ctx))
+		}
 	}
 	// No heartbeat may follow the end of the lease, and no claim.
 	e.stop()

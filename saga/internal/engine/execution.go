@@ -67,7 +67,7 @@ const (
 // An ending is the outcome of an attempt of a task.
 type ending struct {
 	task    task
-	dropped bool // the execution lost its saga before it began the attempt
+	dropped bool // the execution lost its saga before it began the attempt, or the engine's own end cut that off
 	finding finding
 	err     error
 	elapsed time.Duration
@@ -142,8 +142,8 @@ func (x *execution) execute() error {
 		return x.setAside(err)
 	}
 	for {
-		if x.isGone() {
-			return journal.ErrLeaseLost
+		if err := x.ended(); err != nil {
+			return err
 		}
 		d := x.progress.decide(x.now())
 		if d.status == journal.Completed { // maybe without a call, by a person's word
@@ -172,9 +172,7 @@ func (x *execution) execute() error {
 		} else if read {
 			continue
 		}
-		if err := x.await(d.wake); err != nil {
-			return err
-		}
+		x.await(d.wake)
 	}
 }
 
@@ -194,8 +192,8 @@ func (x *execution) checkReadable() error {
 
 func (x *execution) isClosing() bool { return x.engine.isClosing() }
 
-// await waits for the end of a call, or until the time wake; zero: for ever.
-func (x *execution) await(wake time.Time) error {
+// await waits for the end of a call, until the time wake (zero: for ever), or until the execution has ended.
+func (x *execution) await(wake time.Time) {
 	var timeout <-chan time.Time
 	if !wake.IsZero() {
 		timeout = x.ringAt(wake)
@@ -211,16 +209,14 @@ func (x *execution) await(wake time.Time) error {
 	case <-timeout:
 	case <-closing:
 	case <-x.gone:
-		return journal.ErrLeaseLost
 	case <-x.lease.ctx.Done():
-		return context.Cause(x.lease.ctx)
 	}
 	for { // what ended together is written together
 		select {
 		case e := <-x.endings:
 			x.book(e)
 		default:
-			return nil
+			return
 		}
 	}
 }
@@ -237,10 +233,11 @@ func (x *execution) ringAt(t time.Time) <-chan time.Time {
 	return x.alarm.C
 }
 
-// book takes in how a call ended.
+// book takes in how a call ended. The end of the lease cuts the attempts off, so what ends after it says
+// nothing: the next owner finds out what the call did.
 func (x *execution) book(e *ending) {
 	p, now := x.progress, x.now()
-	if e.dropped {
+	if e.dropped || x.lease.ctx.Err() != nil {
 		p.drop(e.task)
 		return
 	}

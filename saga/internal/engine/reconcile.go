@@ -62,7 +62,7 @@ func (e *Engine) pauseBeforeReconcile(ctx context.Context, soon bool) bool {
 	case <-ctx.Done():
 		return false
 	}
-	return ctx.Err() == nil
+	return ctx.Err() == nil && !e.isClosing()
 }
 
 // reconcileSoon makes reconcile look at once.
@@ -207,7 +207,7 @@ func (e *Engine) pauseBeforeFind(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	return ctx.Err() == nil
+	return ctx.Err() == nil && !e.isClosing()
 }
 
 // adoptStarted executes the saga if it is there and is the engine's. It returns false if the journal

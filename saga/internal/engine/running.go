@@ -91,12 +91,14 @@ func (x *execution) evict() {
 	}
 }
 
-func (x *execution) isGone() bool {
+// ended returns why the execution is over before its saga: it was evicted, or its lease has ended. Nothing that
+// an attempt says counts any more then. It is nil while the execution goes on.
+func (x *execution) ended() error {
 	select {
 	case <-x.gone:
-		return true
+		return journal.ErrLeaseLost
 	default:
-		return false
+		return context.Cause(x.lease.ctx)
 	}
 }
 
@@ -116,12 +118,8 @@ func (x *execution) enter(t task) (c *runningCall, mine bool, err error) {
 // enters the call itself, and enters is true. The error says that the execution is over.
 func (x *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err error) {
 	for {
-		select {
-		case <-c.ended:
-		case <-x.gone:
-			return finding{}, false, journal.ErrLeaseLost
-		case <-x.ctx.Done():
-			return finding{}, false, context.Cause(x.ctx)
+		if err := x.waitForEnd(c); err != nil {
+			return finding{}, false, err
 		}
 		if c.finding.outcome == retry.Completed {
 			return *c.finding, false, nil
@@ -146,15 +144,21 @@ func (x *execution) outlast() error {
 		if c == nil || !s.leavesNothing() {
 			continue
 		}
-		select {
-		case <-c.ended:
-		case <-x.gone:
-			return journal.ErrLeaseLost
-		case <-x.ctx.Done():
-			return context.Cause(x.ctx)
+		if err := x.waitForEnd(c); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// waitForEnd waits until the call has ended, or returns why the execution has.
+func (x *execution) waitForEnd(c *runningCall) error {
+	select {
+	case <-c.ended:
+	case <-x.gone:
+	case <-x.lease.ctx.Done():
+	}
+	return x.ended()
 }
 
 // stillOwned asks the journal whether this owner still has the saga, unless the journal confirmed

@@ -68,10 +68,12 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 			case <-x.gone:
 			case <-x.lease.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
-				return r, false, detachedError(Ended(ctx))
 			}
 			if x.isOver() && x.err == nil {
 				return x.final, true, nil
+			}
+			if ctx.Err() != nil {
+				return r, false, detachedError(Ended(ctx))
 			}
 		}
 		if r, err = e.readAndPause(ctx, r, &next, &failures); err != nil {

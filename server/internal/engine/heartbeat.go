@@ -265,6 +265,11 @@ func (h *heartbeat) wait(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-ended: // both happened
+		return nil
+	default:
 		return fmt.Errorf("server: shutdown: a renewal has not ended: %w", context.Cause(ctx))
 	}
 }
