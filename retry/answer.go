@@ -29,11 +29,13 @@ type answer struct {
 	theirs  wire.Code      // the service's own code, unless it could be taken for code
 	detail  string         // of either problem
 	cut     bool           // the body is longer than Body
+
+	unmarked bool // the service marks its answers, and this one has neither mark nor code
 }
 
 func (a *answer) success() bool { return a.Status/100 == 2 }
 
-func (a *answer) usable() bool { return a.success() && !a.cut }
+func (a *answer) usable() bool { return a.success() && !a.cut && !a.unmarked }
 
 // tooLong reports whether it is a 2xx whose body is longer than the cap.
 func (a *answer) tooLong() bool { return a.success() && a.cut }
@@ -51,6 +53,8 @@ func (a *answer) err() error {
 	switch {
 	case a.usable():
 		return nil
+	case a.success() && a.unmarked:
+		return fmt.Errorf("%w: status %d", ErrUnmarked, a.Status)
 	case a.tooLong():
 		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.Status)
 	default:

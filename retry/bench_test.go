@@ -43,7 +43,7 @@ var benchTransport = roundTrip(func(req *http.Request) (*http.Response, error) {
 
 // benchSend makes a call that succeeds at once.
 func benchSend(tb testing.TB) func() {
-	c := newClient(tb, retry.Config{Transport: benchTransport, Profile: retry.Fanonce()})
+	c := newClient(tb, retry.Config{Transport: benchTransport, Profile: retry.Unguarded()})
 	call := post(stubURL)
 	call.Body = benchBody
 	return func() {

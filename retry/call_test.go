@@ -116,7 +116,7 @@ func TestSend_keyHeaderForms(t *testing.T) {
 	}{
 		{nil, "Idempotency-Key", `"k-1"`},
 		{&retry.Profile{}, "Idempotency-Key", `"k-1"`},
-		{retry.Fanonce(), "Idempotency-Key", `"k-1"`},
+		{retry.Unguarded(), "Idempotency-Key", `"k-1"`},
 		{&retry.Profile{Bare: true}, "Idempotency-Key", `k-1`},
 		{&retry.Profile{KeyHeader: "paypal-request-id", Bare: true}, "Paypal-Request-Id", `k-1`},
 		{&retry.Profile{KeyHeader: "paypal-request-id", Bare: true}, "Idempotency-Key", ``},

@@ -134,6 +134,9 @@ func (e *exchange) verdict() Verdict {
 		return StatusVerdict(e.answer.Status) // nothing in its headers could make it another
 	}
 	v := e.classify(e.answer)
+	if e.answer.unmarked && e.tally.maybe && v.Action == Stop && !e.answer.success() {
+		v.Action, v.Evidence = Retry, v.Evidence+", and not by the service's guard"
+	}
 	v.RetryAfter = max(v.RetryAfter, e.retryAfter(e.answer))
 	v.NotRetryable = v.NotRetryable || e.answer.forbidsRetry()
 	return v
@@ -149,6 +152,9 @@ func (a *answer) forbidsRetry() bool {
 // classify finds the answer's row: by its code, else by the callee's own rules,
 // else by its status.
 func (e *exchange) classify(a *answer) Verdict {
+	if a.success() && a.unmarked {
+		return Verdict{Outcome: Unknown, Evidence: "a 2xx without the mark of a guard"}
+	}
 	if a.tooLong() {
 		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -30,6 +31,8 @@ type Client struct {
 	cfg     Config
 	carrier carrier         // of its calls' keys
 	own     *http.Transport // made by New; nil: the Config had one
+
+	unmarked sync.Map // the services that were warned about: string to true
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field

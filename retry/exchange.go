@@ -3,6 +3,7 @@ package retry
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -35,6 +36,7 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 	c.made().carrier.expire(call)
 	e.task = call.task()
 	e.safe = !call.Key.IsZero() || isIdempotent(call.Method)
+	e.reads = isSafe(call.Method)
 	e.resume(ctx, isSafe(call.Method))
 	e.open(ctx, c, call)
 	e.make(call)
@@ -75,6 +77,10 @@ func (e *exchange) check(err error) bool {
 		cause = e.answer.err()
 	}
 	wait, again, stop := e.end(v, 1+e.repeats, cause)
+	if errors.Is(cause, ErrUnmarked) {
+		e.retryable = true // when the proxy lets the call pass; whether to repeat it is the caller's choice
+		e.client.warnUnmarked(e.caller, e.task.Service)
+	}
 	e.observeAttempt(v, 1+e.repeats, wait, e.answer, cause)
 	switch {
 	case again && e.sleep(wait):

@@ -112,6 +112,17 @@ func (r *run) observeCall(a *answer, failed *Error) {
 	r.client.log(r.caller, level, "retry: call ended", e, slog.Int("attempts", e.Attempts), slog.Duration("elapsed", e.Elapsed))
 }
 
+// warnUnmarked writes once for each service that its answers lack the mark of a guard.
+func (c *Client) warnUnmarked(ctx context.Context, service string) {
+	if c.cfg.Logger == nil {
+		return
+	}
+	if _, warned := c.unmarked.LoadOrStore(service, true); !warned {
+		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "retry: an answer does not come from the service's guard",
+			slog.String("service", service), slog.Any("err", ErrUnmarked))
+	}
+}
+
 // log writes an event with further attributes, if there is a log.
 func (c *Client) log(ctx context.Context, level slog.Level, text string, e Event, more ...slog.Attr) {
 	if c.cfg.Logger == nil {

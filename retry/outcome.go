@@ -211,6 +211,10 @@ var (
 	// ErrNotRetryable: the callee says that retrying cannot help now. It wraps
 	// [wire.ErrNotRetryable], which a guarded handler that returns it passes up.
 	ErrNotRetryable = fmt.Errorf("retry: %w", wire.ErrNotRetryable)
+	// ErrUnmarked: a 2xx to a call with a key lacks the mark that every answer of a guarded
+	// service has, so a proxy may have said it. See [Profile.MarksAnswers].
+	ErrUnmarked = errors.New("retry: a 2xx that does not come from a guard " +
+		"(is the service not guarded, or does a gateway remove Idempotent-Replayed? Then set Service.Profile: retry.Unguarded())")
 	// ErrTruncated: an answer ended before its end.
 	ErrTruncated = errors.New("retry: answer cut off")
 	// ErrResponseTooLarge: an answer is longer than [Config.MaxResponseBytes].

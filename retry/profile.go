@@ -16,7 +16,7 @@ import (
 )
 
 // A Profile says how a service takes idempotency keys. Ready-made ones are [Fanonce],
-// [Stripe], [Adyen] and [UUIDOnly]. The zero Profile is that of a service which follows
+// [Unguarded], [Stripe], [Adyen] and [UUIDOnly]. The zero Profile is that of a service which follows
 // draft-ietf-httpapi-idempotency-key-header-07 and does not know this library.
 //
 // It is part of the contract with the service. Another form of keys gives every call that
@@ -76,6 +76,17 @@ type Profile struct {
 	// speaks for every attempt of the key. Nil means Idempotent-Replayed, as this library's
 	// services and Stripe send it. It must not block, keep or change the header.
 	Replayed func(http.Header) (replayed, honoured bool)
+	// MarksAnswers says that every answer of a handler of the service has what Replayed reads,
+	// its first one too. An answer without that mark, and without a code of package wire, is
+	// then a proxy's word and not the service's:
+	//
+	//   - A 2xx to a call that carried a key, by a method that is not safe, is Unknown, with
+	//     [ErrUnmarked]. The client does not send that call again by itself.
+	//   - Any other answer without the mark is not final while an earlier attempt may have had
+	//     an effect: the client tries again, as after a 502.
+	//
+	// False means that a 2xx is the service's word, marked or not.
+	MarksAnswers bool
 }
 
 // Derive returns the child key for the call to operation on service under parent, in the
@@ -195,8 +206,19 @@ func carriesKeys(name string) bool {
 
 // Fanonce returns the profile of services that package server guards: keys of 32 hex
 // digits, quoted, in Idempotency-Key, and all headers of this library. Such a service
-// decides by itself whether a call is too old, and what became of it.
+// decides by itself whether a call is too old, and what became of it. Its guard marks every
+// answer of a handler, so an answer without the mark proves nothing ([Profile.MarksAnswers]).
 func Fanonce() *Profile {
+	p := Unguarded()
+	p.MarksAnswers = true
+	return p
+}
+
+// Unguarded returns the profile of [Fanonce] without MarksAnswers. It is for services of
+// one's own that no guard of package server protects, such as stubs in tests, and for guarded
+// ones behind a gateway that removes Idempotent-Replayed from their answers: every 2xx is the
+// service's word then, even where a proxy has said it.
+func Unguarded() *Profile {
 	return &Profile{Headers: []string{
 		wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
 		wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,

@@ -102,7 +102,7 @@ func TestProfile_namesTheHeadersThatAreSent(t *testing.T) {
 		profile *retry.Profile
 		want    []string
 	}{
-		{retry.Fanonce(), all},
+		{retry.Unguarded(), all},
 		{&retry.Profile{}, nil},
 		{retry.Stripe(), nil},
 		{&retry.Profile{Headers: []string{"retry-attempt", wire.HeaderCancels}}, []string{wire.HeaderCancels, wire.HeaderRetryAttempt}},
@@ -358,7 +358,7 @@ func TestNew_refusesProfiles(t *testing.T) {
 func TestNew_copiesItsProfile(t *testing.T) {
 	t.Parallel()
 	rt := script(status(200))
-	profile := retry.Fanonce()
+	profile := retry.Unguarded()
 	c := newClient(t, under(profile, over(rt)))
 	profile.Headers[2], profile.KeyHeader, profile.Bare = "X", "X-Other", true
 	_, err := c.Send(t.Context(), post(stubURL))

@@ -27,8 +27,8 @@ import (
 //
 // As with http.Client, every complete answer that ends the call is a response without an
 // error, whatever its status; its body is in memory. Where there is none, or only answers
-// that were to be retried, or a 2xx of more than [Config.MaxResponseBytes], the error is an
-// [*Error]. If another answer is longer, its body ends with an [*Error] that wraps
+// that were to be retried, or a 2xx of more than [Config.MaxResponseBytes] or with
+// [ErrUnmarked], the error is an [*Error]. If another answer is longer, its body ends with an [*Error] that wraps
 // [ErrResponseTooLarge]. [Client.Send] says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	e, err := c.exchangeRequest(req, nil, true)

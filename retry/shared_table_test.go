@@ -111,7 +111,7 @@ func (brokenOff) Read([]byte) (int, error) { return 0, errBroken }
 
 func (c sharedCall) config(stub *stub) retry.Config {
 	cfg := retry.Config{
-		Transport: stub, Profile: retry.Fanonce(),
+		Transport: stub, Profile: retry.Unguarded(),
 		MaxAttempts: c.Config.MaxAttempts, MaxPolls: c.Config.MaxPolls, MaxResponseBytes: c.Config.MaxResponseBytes,
 		Timeout: time.Duration(c.Config.TimeoutMs) * time.Millisecond, RetryAfterCap: time.Duration(c.Config.RetryAfterCapMs) * time.Millisecond,
 		Rand: func() float64 { return c.Config.Random },

@@ -22,7 +22,7 @@ import (
 func bubble(t *testing.T, rt *stub, change func(*retry.Config), f func(t *testing.T, c *retry.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := retry.Config{Transport: rt, Rand: exact, MaxAttempts: 4, Profile: retry.Fanonce()}
+		cfg := retry.Config{Transport: rt, Rand: exact, MaxAttempts: 4, Profile: retry.Unguarded()}
 		if change != nil {
 			change(&cfg)
 		}

@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -224,7 +225,13 @@ func TestRun_outcomes(t *testing.T) {
 		{"a gateway's 401 after a lost answer proves nothing", []sagatest.Fault{
 			sagatest.LoseAnswer(), sagatest.Gateway(401),
 		}, nil, 0, 1, 0},
-		{"a gateway's 404 after lost requests proves nothing", []sagatest.Fault{
+		{"a gateway without a backend after a lost answer", []sagatest.Fault{
+			sagatest.LoseAnswer(), sagatest.Gateway(404), sagatest.Gateway(405), sagatest.Gateway(400), sagatest.Gateway(307),
+		}, nil, 0, 1, 0},
+		{"the same for longer than one call is retried", append([]sagatest.Fault{sagatest.LoseAnswer()},
+			slices.Repeat([]sagatest.Fault{sagatest.Gateway(404)}, 25)...), nil, 0, 1, 0},
+		{"a gateway's page with status 200", []sagatest.Fault{sagatest.Gateway(200), sagatest.Gateway(201)}, nil, 0, 1, 0},
+		{"a gateway's 403 after lost requests proves nothing", []sagatest.Fault{
 			sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.Gateway(403),
 		}, nil, 0, 1, 0},
 		{"never reachable", always(sagatest.NotSent()), retry.ErrNotSent, retry.NotSent, 0, 0},

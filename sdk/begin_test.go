@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func TestBegin_whetherItWasBegunBefore(t *testing.T) {
 		{"no store", nil, []error{retry.ErrUnknown, retry.ErrUnknown}},
 	} {
 		d := sdktest.New(t, nil)
-		d.Script("/charges", sdktest.Status(http.StatusForbidden, ""), sdktest.Status(http.StatusForbidden, ""))
+		d.Script("/charges", slices.Repeat([]sdktest.Fault{sdktest.Status(http.StatusForbidden, "")}, 2*quick.MaxAttempts)...)
 		for i, want := range tt.runs {
 			_, err := sdk.Call(beginOrder(t, tt.store), newClient(t, d), pay, amount{5})
 			require.ErrorIs(t, err, want, "%s, run %d", tt.name, i)

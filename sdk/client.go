@@ -127,7 +127,9 @@ type Service struct {
 	URL string
 	// Profile says how the service takes keys, and which of this library's headers it
 	// gets. Nil means that of the service's [retry.Config], or [retry.Fanonce] if there is
-	// none. [New] copies it, and refuses one beside that of Retry.
+	// none. A service that no guard protects needs [retry.Unguarded], or another profile: else
+	// each 2xx of it is Unknown, with [retry.ErrUnmarked]. [New] copies the Profile, and refuses
+	// one beside that of Retry.
 	Profile *retry.Profile
 	// Header is sent with every call; nil means none. [New] copies it.
 	Header http.Header

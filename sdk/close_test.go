@@ -17,7 +17,7 @@ import (
 // A client that is closed leaves no connection behind, whatever its profile.
 func TestClient_Close(t *testing.T) {
 	t.Parallel()
-	for name, profile := range map[string]*retry.Profile{"Fanonce": retry.Fanonce(), "Stripe": retry.Stripe()} {
+	for name, profile := range map[string]*retry.Profile{"Unguarded": retry.Unguarded(), "Stripe": retry.Stripe()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var open atomic.Int32

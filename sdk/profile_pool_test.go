@@ -20,7 +20,7 @@ import (
 func TestProfile_keepsConnections(t *testing.T) {
 	t.Parallel()
 	const calls, rounds = 16, 5
-	for name, profile := range map[string]*retry.Profile{"Fanonce": retry.Fanonce(), "Stripe": retry.Stripe(), "UUIDOnly": retry.UUIDOnly()} {
+	for name, profile := range map[string]*retry.Profile{"Unguarded": retry.Unguarded(), "Stripe": retry.Stripe(), "UUIDOnly": retry.UUIDOnly()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var conns atomic.Int32

@@ -392,7 +392,7 @@ func TestProfile_readsAnswers(t *testing.T) {
 		{"Adyen, refused", retry.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
 		{"Adyen, refused, after a lost attempt", retry.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
 		{"Stripe, a replayed conflict", retry.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"Fanonce, a conflict of others", retry.Fanonce(), false, 409, nil, "", nil, false},
+		{"Unguarded, a conflict of others", retry.Unguarded(), false, 409, nil, "", nil, false},
 		{"by the profile, busy", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, false, 409, nil, "", nil, false},
 		{"by the profile, a replayed conflict", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a replayed conflict", retry.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},

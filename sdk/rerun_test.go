@@ -26,7 +26,8 @@ func TestCall_inARerun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		d := sdktest.New(t, nil)
-		d.Script("/charges", sdktest.Status(http.StatusForbidden, ""))
+		refused := sdktest.Status(http.StatusForbidden, "") // without a guard's mark: a rerun asks again
+		d.Script("/charges", refused, refused, refused, refused)
 		ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Rerun: tt.rerun})
 		_, err := sdk.Call(ctx, newClient(t, d), pay, amount{1})
 		require.Equal(t, tt.want, outcome(t, err), tt.name)

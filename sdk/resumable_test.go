@@ -62,6 +62,7 @@ var causes = map[string]cause{
 	"retry.ErrRetryAfter":       {retry.ErrRetryAfter, false, true},
 	"retry.ErrNotRetryable":     {retry.ErrNotRetryable, false, true},
 	"retry.ErrTruncated":        {retry.ErrTruncated, false, true},
+	"retry.ErrUnmarked":         {retry.ErrUnmarked, false, true},
 	"retry.ErrResponseTooLarge": {retry.ErrResponseTooLarge, false, true},
 	"retry.ErrKeyReused":        {retry.ErrKeyReused, false, false},
 	"retry.ErrKeyExpired":       {retry.ErrKeyExpired, false, false},

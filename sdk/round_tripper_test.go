@@ -366,7 +366,7 @@ func TestRoundTripper_outcomes(t *testing.T) {
 					}
 					return status(say, nil), nil
 				})
-				c := through(t, sdk.Service{URL: "http://payment", Retry: &retry.Config{Transport: wired}})
+				c := through(t, sdk.Service{URL: "http://payment", Retry: &retry.Config{Transport: wired, Profile: retry.Unguarded()}})
 				var calls retry.Calls
 				ctx := calls.Context(parent(t, "p"))
 				for _, say = range tt.says {

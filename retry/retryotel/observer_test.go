@@ -219,7 +219,7 @@ func Example() {
 	payment := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer payment.Close()
 	client, err := sdk.New(sdk.Config{
-		Services: map[string]sdk.Service{"payment": {URL: payment.URL}},
+		Services: map[string]sdk.Service{"payment": {URL: payment.URL, Profile: retry.Unguarded()}},
 		Retry:    retry.Config{Observer: telemetry, Prepare: telemetry.Prepare},
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func TestDoors_oneKey(t *testing.T) {
 		return nil, true
 	}}
 	addr := listenGRPC(t, s)
-	all := doors(t, addr, addr, insistent)
+	all := doors(t, addr, addr, unguarded(insistent))
 	for _, i := range []int{0, 2} { // the service is grpc-go's
 		_, err := all[i].call(under(t.Context(), "order-1"), line("tea"))
 		require.NoError(t, err)

@@ -145,10 +145,11 @@ func TestDoors_storedRefusalIsProof(t *testing.T) {
 		md   []string
 		code codes.Code
 		want retry.Outcome
+		made int
 	}{
-		{"stored", []string{"idempotent-replayed", "false"}, codes.NotFound, retry.Rejected},
-		{"no guard", nil, codes.NotFound, retry.Unknown},
-		{"released", []string{"idempotent-replayed", "false"}, codes.PermissionDenied, retry.Unknown},
+		{"stored", []string{"idempotent-replayed", "false"}, codes.NotFound, retry.Rejected, 2},
+		{"not the guard", nil, codes.NotFound, retry.Unknown, 4},
+		{"released", []string{"idempotent-replayed", "false"}, codes.PermissionDenied, retry.Unknown, 2},
 	} {
 		var made atomic.Int64
 		s := &stock{reserve: func(ctx context.Context, _ *stockpb.ReserveRequest) (error, bool) {
@@ -165,7 +166,7 @@ func TestDoors_storedRefusalIsProof(t *testing.T) {
 			var failed *retry.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, tt.want, failed.Outcome, tt.name)
-			require.EqualValues(t, 2, made.Load())
+			require.EqualValues(t, tt.made, made.Load(), tt.name)
 		}
 	}
 }
@@ -234,7 +235,7 @@ func TestDoors_connectionBreaks(t *testing.T) {
 	g := newGateway(t, listenGRPC(t, shop), 0)
 	cut.Store(g)
 	for _, i := range []int{0, 2} {
-		d := doors(t, g.addr, g.addr, four)[i]
+		d := doors(t, g.addr, g.addr, unguarded(four))[i]
 		_, err := d.call(under(t.Context(), "warm"), line("tea"))
 		require.NoError(t, err)
 		_, err = d.call(under(t.Context(), "k"), line("salt"))

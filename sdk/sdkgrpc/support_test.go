@@ -174,6 +174,15 @@ func insistent() retry.Config {
 	return retry.Config{MaxAttempts: 17, Backoff: wait, Poll: wait, Timeout: time.Minute, AttemptTimeout: 10 * time.Second, Budget: plenty()}
 }
 
+// unguarded returns policy for a service without a guard.
+func unguarded(policy func() retry.Config) func() retry.Config {
+	return func() retry.Config {
+		c := policy()
+		c.Profile = retry.Unguarded()
+		return c
+	}
+}
+
 func plenty() *retry.Budget {
 	return &retry.Budget{Ratio: 1, Reserve: 100_000}
 }
