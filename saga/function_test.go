@@ -225,6 +225,73 @@ func TestStepFunc_earlierTries(t *testing.T) {
 	})
 }
 
+// After a run whose calls are not known only a stated refusal counts: that run may have taken another path.
+func TestStepFunc_afterAnotherOwnersRun(t *testing.T) {
+	t.Parallel()
+	reads, err := retry.New(retry.Config{Transport: missing{}})
+	require.NoError(t, err)
+	look := func(ctx context.Context, _ *sdk.Client, _ saga.Call[order]) error {
+		_, err := reads.Send(ctx, retry.Call{Method: http.MethodGet, URL: "http://inventory/items"})
+		return err
+	}
+	for _, tt := range []struct {
+		name   string
+		second function
+		undone int32
+	}{
+		{"another call, refused", onlyPay, 1},
+		{"another call, refused, wrapped", func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+			return fmt.Errorf("pay: %w", onlyPay(ctx, client, c))
+		}, 1},
+		{"a fan-out, refused", func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+			f := client.Fanout(ctx)
+			sdk.AddFunc(f, "pay", func(ctx context.Context) (nothing, error) { return nothing{}, onlyPay(ctx, client, c) })
+			return f.Wait()
+		}, 1},
+		{"a read, refused", look, 1},
+		{"Rejected", func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+			return saga.Rejected(onlyPay(ctx, client, c))
+		}, 0},
+		{"Rejected of package sdk", func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+			return sdk.Rejected(onlyPay(ctx, client, c))
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				var tries, undone atomic.Int32
+				d := functionOf(s.clientOver(&network{holds: 200, charges: 402}), func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+					if tries.Load() > 1 {
+						return tt.second(ctx, client, c)
+					}
+					_, err := sdk.Call(ctx, client, reserve, c.Input)
+					return err
+				}, &tries, &undone)
+				first := dead(s.journal, func(method string, n int) bool { return method == "Append" && n == 1 })
+				_, err := d.Start(s.Context(), s.openOn(first, d), key(s.T, "k"), basket)
+				require.NoError(s, err)
+				time.Sleep(time.Millisecond)
+				_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
+				require.ErrorIs(s, err, saga.ErrCompensated)
+				require.EqualValues(s, tt.undone, undone.Load())
+				if tt.name != "a fan-out, refused" { // it does not say that no further attempt can help
+					require.EqualValues(s, 2, tries.Load())
+				}
+			})
+		})
+	}
+}
+
+// missing answers that there is nothing.
+type missing struct{}
+
+func (missing) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusNotFound, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: make(http.Header), Body: http.NoBody,
+	}, nil
+}
+
 // Permanent ends a saga at once, one way or the other.
 func TestPermanent(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,7 @@ type branch struct {
 	invalid error                                  // what is wrong with it as it was given
 	single  bool                                   // run is one call, whose error is the branch's
 	made    retry.Calls                            // by run
+	began   bool                                   // run was called
 
 	done   chan struct{}
 	result Result // written before done is closed

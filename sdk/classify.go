@@ -97,6 +97,51 @@ func (e overruledError) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
+// Rejected returns err as the error of a branch's function ([AddFunc]) that knows that it had no effect and never
+// will, nor had an earlier run of it, whatever it called. The branch is Rejected, in a rerun too. The function of
+// a saga's step can return it as well, like saga.Rejected. The result wraps a [*retry.Error] and err, with the
+// status, detail and body of a callee's answer in err; a code of package wire is left out, as it speaks for one
+// call. Nil stays nil.
+func Rejected(err error) error {
+	if err == nil {
+		return nil
+	}
+	if isNil(err) {
+		err = errNil
+	}
+	e := &retry.Error{Outcome: retry.Rejected, Evidence: "the function says so", Err: err}
+	var answer *retry.Error
+	if errors.As(err, &answer) && answer != nil {
+		e.Status, e.Detail, e.Body, e.RetryAfter = answer.Status, answer.Detail, answer.Body, answer.RetryAfter
+		if _, ours := answer.Code.Situation(); !ours {
+			e.Code = answer.Code
+		}
+	}
+	return rejectedError{e}
+}
+
+// A rejectedError is the outcome that a function states itself. Package saga knows it by its method.
+type rejectedError struct{ failed *retry.Error }
+
+func (r rejectedError) Error() string { return r.failed.Error() }
+func (r rejectedError) Unwrap() error { return r.failed }
+
+func (r rejectedError) Stated() (outcome retry.Outcome, permanent bool) {
+	return r.failed.Outcome, false
+}
+
+// statedBy returns the outcome that a function states itself, if err consists only of this: by [Rejected], or by
+// the functions of package saga.
+func statedBy(err error) (o retry.Outcome, ok bool) {
+	for ; err != nil; err = errors.Unwrap(err) { // it does not look into joined errors
+		if said, ok := err.(interface{ Stated() (retry.Outcome, bool) }); ok { //nolint:errorlint // it is the loop of errors.As
+			o, _ = said.Stated()
+			return o, true
+		}
+	}
+	return retry.Unknown, false
+}
+
 // A functionError reads what the error of a branch's function says of its effect. The error of one
 // call must not speak for another: the function may have made two, and return what the
 // second one got.
@@ -108,8 +153,12 @@ type functionError struct {
 }
 
 // classifyFunction returns what err and the calls that the function made say together. It is
-// Unknown, unless err consists of errors of calls, and no call took effect or may have.
-func classifyFunction(err error, calls *retry.Calls) (retry.Outcome, string) {
+// Unknown, unless the function states another outcome, or err consists of errors of calls, no call took effect or
+// may have, and no earlier run can have made others.
+func classifyFunction(err error, calls *retry.Calls, rerun bool) (retry.Outcome, string) {
+	if o, ok := statedBy(err); ok {
+		return o, "the function says so"
+	}
 	t := functionError{calls: calls}
 	t.add(err)
 	made := calls.Outcome()
@@ -118,6 +167,8 @@ func classifyFunction(err error, calls *retry.Calls) (retry.Outcome, string) {
 		return retry.Unknown, "the branch panicked"
 	case made == retry.Unknown, made == retry.Completed:
 		return retry.Unknown, "a call of the branch took effect, or may have"
+	case rerun:
+		return retry.Unknown, "an earlier run of the branch may have had an effect"
 	case t.unclear:
 		return retry.Unknown, "an error that does not say what it left behind"
 	case t.rejected, made == retry.Rejected:

@@ -104,9 +104,9 @@ func Add[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options 
 //
 // A branch whose fn returns an error is Unknown by default. It is NotSent or Rejected on
 // two conditions: each part of the error says so, and no call that fn made with its ctx may
-// have taken effect. fn can state an Outcome by a [retry.Error] without Attempts. A plain
-// error does not state one. fn runs again after a restart, so its other work
-// must be repeatable.
+// have taken effect. In a rerun an earlier run of fn may have taken another path and called
+// something else: then a refusal counts only if fn states it, with [Rejected]. A plain error
+// states nothing. fn runs again after a restart, so its other work must be repeatable.
 func AddFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, error)) *Future[Out] {
 	b := newBranch(f.made(), name)
 	if fn != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -160,6 +161,7 @@ func (b *branch) start(ctx context.Context) {
 		b.release()
 		b.end(value, err)
 	}()
+	b.began = true
 	if value, err = b.run(ctx); isNil(err) {
 		err = errNil
 	}
@@ -198,7 +200,8 @@ func (b *branch) resultOf(value any, err error) Result {
 	if b.single {
 		outcome, evidence = outcomeOf(err)
 	} else {
-		outcome, evidence = classifyFunction(err, &b.made)
+		in, _ := wire.FromContext(b.fan.ctx)
+		outcome, evidence = classifyFunction(err, &b.made, in.Rerun && b.began)
 	}
 	return Result{Name: b.name, Outcome: outcome, Err: withOutcome(b, outcome, evidence, err)}
 }

@@ -402,6 +402,16 @@ var tripDefects = []planted{
 	})},
 }
 
+// detourDefects are mistakes about functions that take another path in a later run.
+var detourDefects = []planted{
+	{"takes a refusal in a later run of a function for that of the run before", "trip.both has its second call refused", func(e *explorer) {
+		e.build = func(client *sdk.Client) (saga.AnyDefinition, runFunc) {
+			d := tripBy(client, true, saga.Rejected)
+			return d, runOf(d, order{"a-1"})
+		}
+	}},
+}
+
 func TestExplore_catchesDefects(t *testing.T) {
 	t.Parallel()
 	for _, d := range plantedDefects {
@@ -422,6 +432,15 @@ func TestExplore_catchesDefects(t *testing.T) {
 				catch(t, d, func() *explorer { return newExplorer(marked(mark), order{"a-1"}, nil) })
 			})
 		}
+	}
+	for _, d := range detourDefects {
+		t.Run(d.name, func(t *testing.T) {
+			catch(t, d, func() *explorer {
+				e, err := newCallsExplorer([]string{"inventory", "payment"}, detour, order{"a-1"}, nil)
+				require.NoError(t, err)
+				return e
+			})
+		})
 	}
 	for _, d := range tripDefects {
 		t.Run(d.name, func(t *testing.T) {

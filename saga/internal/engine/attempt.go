@@ -82,6 +82,7 @@ func (x *execution) attempt(t task, known *Facts) attempt {
 		task: t, known: known, resumed: x.progress.leg(t).maybe, first: x.firstSent(t), calls: x.progress.calls(t),
 		bound: x.bound(t), number: x.progress.leg(t).attempts + 1,
 	}
+	a.unheard = x.progress.leg(t).unheard && !t.step.leavesNothing()
 	if t.undo {
 		a.output = x.progress.forward[t.step.Index].result
 	}
@@ -140,6 +141,7 @@ type attempt struct {
 	known   *Facts
 	output  []byte // of the call to undo; nil: none
 	resumed bool
+	unheard bool          // an earlier owner may have run it, and what that called is not known
 	first   time.Time     // when it can have been sent first
 	tooOld  bool          // to be sent again
 	bound   time.Duration // of the attempt
@@ -191,7 +193,7 @@ func (x *execution) classifyError(a attempt, c *Call, err error) (v finding, _ e
 	unreadable := Guarded(func() error {
 		v = classify(nil, err)
 		if c.Spoke {
-			v = classifyFunction(err, c.Calls, x.engine.cfg.Child)
+			v = classifyFunction(err, c.Calls, x.engine.cfg.Child, a.unheard)
 		}
 		panics = !c.Spoke && errors.As(err, new(*sdk.PanicError)) // a fan-out's branch may have panicked in a function that returned
 		return nil

@@ -140,21 +140,25 @@ func (a *answer) into(e *journal.Entry) {
 }
 
 // classifyFunction classifies the error of a function that may have made calls. The outcome is
-// Unknown, unless the function states another one, or the error covers each of the calls.
-func classifyFunction(err error, calls *retry.Calls, childOf func(error) (Child, bool)) finding {
+// Unknown, unless the function states another one, or the error covers each of the calls. After a run whose calls
+// are not known (unheard) only a stated refusal counts: that run may have taken another path.
+func classifyFunction(err error, calls *retry.Calls, childOf func(error) (Child, bool), unheard bool) finding {
 	v := finding{detail: detail(err)}
 	var failed *retry.Error
 	if errors.As(err, &failed) {
 		v.after, v.answer = failed.RetryAfter, answerOf(failed)
 	}
 	if said := saidBy(err); said != nil {
-		v.outcome, v.again, v.deadEnd = said.failed.Outcome, said.failed.Outcome == retry.NotSent, said.permanent
-		v.stop = said.permanent
+		outcome, permanent := said.Stated()
+		v.outcome, v.again, v.deadEnd, v.stop = outcome, outcome == retry.NotSent, permanent, permanent
 		return v
 	}
 	t := testimony{calls: calls, childOf: childOf}
 	t.hear(err)
 	v.outcome, v.again = t.outcome(), t.again
+	if v.outcome == retry.Rejected && unheard {
+		v.outcome = retry.Unknown
+	}
 	if v.outcome == retry.Unknown {
 		v.lost = t.expired
 		// It is a dead end if no further attempt can help and the error explains each unknown
@@ -164,10 +168,16 @@ func classifyFunction(err error, calls *retry.Calls, childOf func(error) (Child,
 	return v
 }
 
-// saidBy returns the outcome that the function states itself, if err consists only of this.
-func saidBy(err error) *functionError {
+// A stated error says the outcome that a function states itself, and whether another attempt cannot help. It is a
+// [functionError], or that of package sdk.
+type stated interface {
+	Stated() (outcome retry.Outcome, permanent bool)
+}
+
+// saidBy returns what the function states itself, if err consists only of this.
+func saidBy(err error) stated {
 	for ; err != nil; err = errors.Unwrap(err) { // it does not look into joined errors
-		if said, ok := err.(*functionError); ok { //nolint:errorlint // it is the loop of errors.As
+		if said, ok := err.(stated); ok { //nolint:errorlint // it is the loop of errors.As
 			return said
 		}
 	}
@@ -205,8 +215,9 @@ func (t *testimony) hear(err error) {
 		return
 	}
 	switch e := err.(type) { //nolint:errorlint // it walks the tree
-	case *functionError:
-		t.take(e.failed.Outcome, e.failed.Outcome == retry.NotSent)
+	case stated:
+		outcome, _ := e.Stated()
+		t.take(outcome, outcome == retry.NotSent)
 	case *sdk.FanoutError:
 		for _, r := range e.Results {
 			t.hearBranch(r)
@@ -294,6 +305,8 @@ type functionError struct {
 
 func (f *functionError) Error() string { return f.failed.Error() }
 func (f *functionError) Unwrap() error { return f.failed }
+
+func (f *functionError) Stated() (retry.Outcome, bool) { return f.failed.Outcome, f.permanent }
 
 // Say returns err with the outcome that the function states. It keeps a callee's answer, except
 // for a code of the idempotency layer. Such a code is about one call, and the function's outcome

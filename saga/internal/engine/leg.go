@@ -23,6 +23,7 @@ type leg struct {
 	// maybe says that an attempt by this owner, or by an earlier one, may have had its effect.
 	// Only proof of the opposite resets it.
 	maybe    bool
+	unheard  bool // maybe, by an owner whose calls this one has no notes of
 	outcome  retry.Outcome
 	result   []byte
 	attempts int
@@ -91,7 +92,7 @@ func (l *leg) isHarmless() bool {
 func (l *leg) begin() { l.state = callRunning }
 
 // drop takes begin back. An attempt of an earlier execution may have had its effect.
-func (l *leg) drop() { l.state, l.maybe = callIdle, true }
+func (l *leg) drop() { l.state, l.maybe, l.unheard = callIdle, true, true }
 
 // end records that the attempt has ended, and what is to be done about the call now.
 func (l *leg) end(now callState) {

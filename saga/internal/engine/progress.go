@@ -52,6 +52,9 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 	if !trusted {
 		loaded.doubt()
 	}
+	for i := range p.Steps {
+		loaded.forward[i].unheard, loaded.undo[i].unheard = loaded.forward[i].maybe, loaded.undo[i].maybe
+	}
 	return loaded, nil
 }
 
