@@ -28,6 +28,7 @@ type branch struct {
 	// Guarded by fan.mu.
 	started bool
 	ended   bool            // the function returned
+	holds   bool            // one of the fan-out's slots
 	waiting int             // Gets that the function is blocked in
 	needs   map[*branch]int // what those wait for
 }

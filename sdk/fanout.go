@@ -205,9 +205,9 @@ func (f *Future[Out]) Name() string {
 //
 // Inside a branch of the same fan-out call it with the ctx of that branch:
 // then it is a dependency. While it waits the branch does not count for
-// [Config.MaxParallel], and if the other branch failed the error is a
-// [DependencyError], of outcome NotSent: return it. Branches that wait for each
-// other get [ErrCycle]. Anywhere else the error is that of the branch.
+// [Config.MaxParallel], nor afterwards if ctx ends before there is room for it again. If
+// the other branch failed the error is a [DependencyError], of outcome NotSent: return it.
+// Branches that wait for each other get [ErrCycle]. Anywhere else the error is that of the branch.
 func (f *Future[Out]) Get(ctx context.Context) (Out, error) {
 	var none Out
 	if f == nil || f.branch == nil {
@@ -237,34 +237,42 @@ func (b *branch) await(ctx context.Context) (any, error) {
 	}
 }
 
-// wait blocks until b is done. waiter is the branch that waits, nil for a caller outside of
-// the fan-out.
+// wait blocks until b is done, and waiter may go on, or until ctx ends. waiter is the branch
+// that waits, nil for a caller outside of the fan-out.
 func (b *branch) wait(ctx context.Context, waiter *branch) error {
-	select {
-	case <-b.done:
+	if b.isDone() {
 		return nil
-	default:
 	}
+	back := func(context.Context) error { return nil }
 	if waiter != nil {
-		back, err := waiter.lend(b)
-		if err != nil {
+		var err error
+		if back, err = waiter.lend(b); err != nil {
 			return waiter.refusal(err)
 		}
-		defer back()
 	}
 	select {
 	case <-b.done:
-		return nil
 	case <-ctx.Done():
 	}
-	select {
-	case <-b.done: // both happened: a result is worth more
+	ended := back(ctx)
+	if b.isDone() { // a result is worth more than a slot, or the end of ctx
 		return nil
-	default:
 	}
-	err := fmt.Errorf("sdk: waiting for %s: %w", b.name, context.Cause(ctx))
+	if ended == nil {
+		ended = context.Cause(ctx)
+	}
+	err := fmt.Errorf("sdk: waiting for %s: %w", b.name, ended)
 	if waiter != nil {
 		return waiter.refusal(err)
 	}
 	return &retry.Error{Outcome: retry.Unknown, Evidence: "the branch is still going", Operation: b.name, Err: err}
+}
+
+func (b *branch) isDone() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
 }

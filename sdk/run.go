@@ -35,6 +35,15 @@ func (b *branch) acquire(ctx context.Context) error {
 	}
 	select {
 	case b.fan.slots <- struct{}{}:
+		b.fan.mu.Lock()
+		surplus := b.holds || b.ended || b.waiting > 0 // meanwhile another Get took it back, or began
+		if !surplus {
+			b.holds = true
+		}
+		b.fan.mu.Unlock()
+		if surplus {
+			<-b.fan.slots
+		}
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -46,7 +55,8 @@ func (b *branch) release() {
 	f := b.fan
 	f.mu.Lock()
 	b.ended = true
-	held := b.waiting == 0
+	held := b.holds
+	b.holds = false
 	f.mu.Unlock()
 	if held {
 		<-f.slots
@@ -54,10 +64,10 @@ func (b *branch) release() {
 }
 
 // lend gives the slot to others while the branch waits for the branch on; the
-// function that it returns takes it back. Without that, as many waiting
-// branches as there are slots would keep out those that they wait for. It
-// returns ErrCycle if on waits for this branch already.
-func (b *branch) lend(on *branch) (back func(), err error) {
+// function that it returns takes it back, and fails if ctx ends first: then the branch goes
+// on without a slot. Without that, as many waiting branches as there are slots would keep
+// out those that they wait for. It returns ErrCycle if on waits for this branch already.
+func (b *branch) lend(on *branch) (back func(context.Context) error, err error) {
 	f := b.fan
 	f.mu.Lock()
 	if on.reaches(b, nil) {
@@ -66,12 +76,13 @@ func (b *branch) lend(on *branch) (back func(), err error) {
 	}
 	b.needs[on]++
 	b.waiting++
-	held := b.waiting == 1 && !b.ended
+	held := b.holds
+	b.holds = false
 	f.mu.Unlock()
 	if held {
 		<-f.slots
 	}
-	return func() {
+	return func(ctx context.Context) error {
 		f.mu.Lock()
 		if b.needs[on]--; b.needs[on] == 0 {
 			delete(b.needs, on)
@@ -79,9 +90,10 @@ func (b *branch) lend(on *branch) (back func(), err error) {
 		b.waiting--
 		retake := b.waiting == 0 && !b.ended
 		f.mu.Unlock()
-		if retake {
-			f.slots <- struct{}{} // holders run, and so end: this cannot block for ever
+		if !retake {
+			return nil
 		}
+		return b.acquire(ctx)
 	}, nil
 }
 
