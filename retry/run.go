@@ -148,7 +148,7 @@ func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 	if v.RetryAfter > r.client.cfg.RetryAfterCap {
 		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.client.cfg.RetryAfterCap)
 	}
-	wait = max(wait, later(v.RetryAfter, r.client.cfg.Rand()))
+	wait = max(r.cut(wait), later(v.RetryAfter, r.client.cfg.Rand()))
 	if stop := r.tooLong(wait); stop != nil {
 		return 0, false, stop
 	}
@@ -178,6 +178,19 @@ func (r *run) remainingAttempts() int {
 		return 1
 	}
 	return max(r.client.cfg.MaxAttempts-r.retries, 1)
+}
+
+// leastAttempt is the time that a wait leaves for the attempt after it.
+const leastAttempt = 50 * time.Millisecond
+
+// cut returns a wait of the client's own, or less if the call would have no time for an attempt
+// after it: how long such a wait is is chance, and must not end the call.
+func (r *run) cut(wait time.Duration) time.Duration {
+	last := time.Until(r.deadline) - leastAttempt
+	if wait > last && last >= minWait {
+		return last
+	}
+	return wait
 }
 
 // tooLong returns why no attempt can follow the wait; nil if one can.
@@ -217,8 +230,10 @@ func (r *run) checkTime(now time.Time) error {
 func endOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && errors.Is(cause, err): // no reason of the caller's own
 		return ErrDeadline
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrDeadline, cause)
 	case errors.Is(cause, err):
 		return cause
 	}
@@ -250,6 +265,9 @@ func (r *run) attemptEnd() (at time.Time, cause error) {
 // limitAttempt returns ctx with the end of the running attempt.
 func (r *run) limitAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
 	at, cause := r.attemptEnd()
+	if end, ok := r.caller.Deadline(); ok && end.Equal(at) {
+		return context.WithCancel(ctx) // ends by itself then, with the caller's own cause
+	}
 	return context.WithDeadlineCause(ctx, at, cause)
 }
 
@@ -260,6 +278,9 @@ func (r *run) blame(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if at, late := r.attemptEnd(); cause == nil && !time.Now().Before(at) {
 		cause = late
+	}
+	if cause != nil && !errors.Is(cause, ErrAttemptTimeout) && errors.Is(r.caller.Err(), context.DeadlineExceeded) {
+		cause = endOf(r.caller)
 	}
 	if cause == nil || errors.Is(err, cause) {
 		return err

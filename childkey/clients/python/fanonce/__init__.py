@@ -907,6 +907,9 @@ class _Run:
             wait = c._backoff.wait(self.retries + 1, rand)
         if v.retry_after > c._retry_after_cap:
             return 0.0, "retry-after"
+        last = self.deadline - c._clock() - 0.05  # the wait is chance: it leaves time for an attempt, of 50 ms
+        if wait > last >= 0.001:
+            wait = last
         wait = max(wait, v.retry_after * (1 + 0.2 * min(max(c._rand(), 0.0), 1.0)))  # everybody was told the same
         if wait >= self.deadline - c._clock():
             return 0.0, "deadline"

@@ -136,7 +136,11 @@ export class Run {
         if (v.retryAfter > c.retryAfterCap) {
             return { stop: 'retry-after' };
         }
-        const own = this.#polling ? waitOf(c.poll, this.#polls + 1, random) : waitOf(c.backoff, this.#retries + 1, random);
+        let own = this.#polling ? waitOf(c.poll, this.#polls + 1, random) : waitOf(c.backoff, this.#retries + 1, random);
+        const last = this.#deadline - c.clock() - 50; // the wait is chance: it leaves time for an attempt
+        if (own > last && last >= 1) {
+            own = last;
+        }
         // Everybody was told the same time: up to a fifth of it is added.
         const wait = Math.max(own, v.retryAfter * (1 + 0.2 * Math.min(Math.max(c.random(), 0), 1)));
         if (wait >= this.#deadline - c.clock()) {
