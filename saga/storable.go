@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // storable returns an error wrapping ErrType if JSON does not keep all parts of a T. Otherwise
@@ -63,6 +65,11 @@ func checkType(p place, seen map[place]bool) error {
 			return err
 		}
 		return checkType(p.elem(false), seen)
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			return fmt.Errorf("%w: %v is an interface, which JSON cannot read", ErrType, t)
+		}
+		return nil
 	case reflect.Struct:
 		return checkStruct(p, seen)
 	default:
@@ -103,19 +110,64 @@ func checkKey(t reflect.Type) error {
 }
 
 func checkStruct(p place, seen map[place]bool) error {
-	t, visible := p.of, 0
+	m := members{names: make(map[string]bool), seen: seen}
+	switch err := m.check(p); {
+	case err != nil:
+		return err
+	case len(m.names) == 0 && p.of.NumField() > 0:
+		return fmt.Errorf("%w: %v has no exported field", ErrType, p.of)
+	case m.hidden != "":
+		return fmt.Errorf("%w: %v has field %s, which JSON leaves out: export it, or tag it `json:\"-\"` if it may be lost",
+			ErrType, p.of, m.hidden)
+	}
+	return nil
+}
+
+// members are the members of a struct in JSON, with those of its embedded structs.
+type members struct {
+	names  map[string]bool
+	hidden string // a field that JSON leaves out unasked; "": none
+	seen   map[place]bool
+	path   []reflect.Type // from the struct to the embedded one
+}
+
+func (m *members) check(p place) error {
+	t := p.of
+	if slices.Contains(m.path, t) {
+		return nil
+	}
+	m.path = append(m.path, t)
+	defer func() { m.path = m.path[:len(m.path)-1] }()
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Tag.Get("json") == "-" || f.Name == "_" {
 			continue
 		}
-		visible++
-		if err := checkType(place{f.Type, p.addressable}, seen); err != nil {
+		inner := place{f.Type, p.addressable}
+		if f.Anonymous && f.Type.Kind() == reflect.Pointer && f.IsExported() {
+			inner = inner.elem(true)
+		}
+		embeds := f.Anonymous && inner.of.Kind() == reflect.Struct
+		switch {
+		case embeds && name == "":
+			if err := m.check(inner); err != nil {
+				return err
+			}
+			continue
+		case !f.IsExported():
+			m.hidden = f.Name
+			continue
+		case name == "":
+			name = f.Name
+		}
+		if m.names[name] {
+			return fmt.Errorf("%w: %v has two fields that JSON calls %q, and loses one of them at least", ErrType, m.path[0], name)
+		}
+		m.names[name] = true
+		if err := checkType(place{f.Type, p.addressable}, m.seen); err != nil {
 			return fmt.Errorf("%w (field %s of %v)", err, f.Name, t)
 		}
-	}
-	if visible == 0 && t.NumField() > 0 {
-		return fmt.Errorf("%w: %v has no exported field", ErrType, t)
 	}
 	return nil
 }

@@ -20,7 +20,21 @@ type (
 	saidOnly  int
 
 	pointerText struct{ hidden string }
+
+	first  struct{ ID string }
+	Second struct{ ID string }
+	Third  struct{ Name string }
+	Half   struct {
+		ID    string
+		cents int
+	}
+	Loop struct {
+		N int
+		*Loop
+	}
 )
+
+var _ = Half{cents: 1}
 
 func (p textPoint) MarshalText() ([]byte, error)  { return []byte{byte(p[0]), byte(p[1])}, nil }
 func (p *textPoint) UnmarshalText(b []byte) error { *p = textPoint{int(b[0]), int(b[1])}; return nil }
@@ -69,6 +83,45 @@ func TestDefine_types(t *testing.T) {
 			S []big.Int
 			B *struct{ V [2]big.Int }
 			T []pointerText
+		}](), ""},
+		{"an error", defineOf[struct{ Err error }](), "error is an interface, which JSON cannot read (field Err of struct"},
+		{"an interface with methods, in a list", defineOf[[]interface{ Name() string }](), "is an interface, which JSON cannot read"},
+		{"an embedded error", defineOf[struct {
+			error
+			ID string
+		}](), "has field error, which JSON leaves out"},
+		{"a member of two embedded structs", defineOf[struct {
+			first
+			Second
+		}](), `has two fields that JSON calls "ID"`},
+		{"a member that hides an embedded one", defineOf[struct {
+			ID string
+			*Second
+		}](), `has two fields that JSON calls "ID"`},
+		{"two members of one name", defineOf[map[string]struct {
+			A string `json:"ID"`
+			Second
+		}](), `has two fields that JSON calls "ID"`},
+		{"an unexported member beside others", defineOf[struct {
+			ID    string
+			cents int
+		}](), "has field cents, which JSON leaves out"},
+		{"an unexported member of an embedded struct", defineOf[struct{ Half }](), "has field cents, which JSON leaves out"},
+		{"an embedded pointer that JSON cannot set", defineOf[struct {
+			*first
+			N int
+		}](), "has field first, which JSON leaves out"},
+		{"a type that embeds itself", defineOf[Loop](), ""},
+		{"what may be lost, by its tag", defineOf[struct {
+			ID    string
+			Cache chan int `json:"-"`
+			cents int      `json:"-"`
+			_     struct{}
+		}](), ""},
+		{"embedded structs, and anything", defineOf[struct {
+			first
+			*Third
+			Of any
 		}](), ""},
 		{"what a map holds", defineOf[map[string]chan int](), "chan int has no form in JSON"},
 		{"keys of the usual kinds", defineOf[map[string]map[int8]map[uint64]string](), ""},
