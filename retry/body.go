@@ -82,11 +82,6 @@ func readUntilDone[T any](ctx context.Context, body io.ReadCloser, read func() (
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
-	}
-	select {
-	case r := <-done: // both happened: what was read is worth more
-		return r.value, r.err
-	default:
 		_ = body.Close()
 		var none T
 		return none, context.Cause(ctx)
@@ -222,7 +217,7 @@ func (s *Stream) read(ctx context.Context) (size int64, sum [sha256.Size]byte, e
 		err = closeErr
 	}
 	if err != nil {
-		return 0, sum, &streamError{err}
+		return 0, sum, &streamError{err: err}
 	}
 	h.Sum(sum[:0])
 	return size, sum, nil
@@ -230,14 +225,14 @@ func (s *Stream) read(ctx context.Context) (size int64, sum [sha256.Size]byte, e
 
 func (s *Stream) openBody() (io.ReadCloser, error) {
 	if s.open == nil {
-		return nil, &streamError{errZeroStream}
+		return nil, &streamError{err: errZeroStream}
 	}
 	body, err := s.open()
 	switch {
 	case err != nil:
-		return nil, &streamError{err}
+		return nil, &streamError{err: err}
 	case body == nil:
-		return nil, &streamError{errNoBody}
+		return nil, &streamError{err: errNoBody}
 	}
 	return body, nil
 }
@@ -269,10 +264,11 @@ func (s *Stream) Open() (io.ReadCloser, error) {
 // A verifiedBody gives the last byte only when it knows that all of them are the
 // stream's: a callee never sees the end of another one.
 type verifiedBody struct {
-	body io.ReadCloser
-	hash hash.Hash
-	left int64
-	want [sha256.Size]byte
+	body  io.ReadCloser
+	hash  hash.Hash
+	left  int64
+	want  [sha256.Size]byte
+	given bool
 }
 
 func (v *verifiedBody) Close() error { return v.body.Close() }
@@ -289,14 +285,14 @@ func (v *verifiedBody) Read(b []byte) (int, error) {
 	n, err := v.body.Read(b[:min(int64(len(b)), v.left-1)])
 	v.hash.Write(b[:n]) // never fails
 	v.left -= int64(n)
+	v.given = v.given || n > 0
 	switch err {
 	case nil:
 		return n, nil
 	case io.EOF:
-		return n, fmt.Errorf("%w: the body is shorter", ErrPayloadChanged)
-	default:
-		return n, &streamError{err}
+		err = fmt.Errorf("%w: the body is shorter", ErrPayloadChanged)
 	}
+	return n, &streamError{err, v.given}
 }
 
 // last gives the last byte, if it is that of the payload.
@@ -305,20 +301,23 @@ func (v *verifiedBody) last(b []byte) (int, error) {
 	_, err := io.ReadFull(v.body, end[:])
 	switch {
 	case err == nil || err == io.EOF: // of more than one byte, or of none
-		return 0, fmt.Errorf("%w: the body has another length", ErrPayloadChanged)
+		return 0, &streamError{fmt.Errorf("%w: the body has another length", ErrPayloadChanged), v.given}
 	case err != io.ErrUnexpectedEOF:
-		return 0, &streamError{err}
+		return 0, &streamError{err, v.given}
 	}
 	v.hash.Write(end[:1])
 	if [sha256.Size]byte(v.hash.Sum(nil)) != v.want {
-		return 0, fmt.Errorf("%w: body", ErrPayloadChanged)
+		return 0, &streamError{fmt.Errorf("%w: body", ErrPayloadChanged), v.given}
 	}
 	v.left, b[0] = 0, end[0]
 	return 1, io.EOF
 }
 
 // A streamError is the error of a stream's function, or of the body that it opened.
-type streamError struct{ err error }
+type streamError struct {
+	err   error
+	given bool // bytes of the body were read before, so they may have been sent
+}
 
 func (e *streamError) Error() string { return "retry: body: " + e.err.Error() }
 

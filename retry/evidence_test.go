@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,12 +9,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -223,5 +227,120 @@ func TestSend_refusedStreamIsNotSent(t *testing.T) {
 	}{{7, retry.NotSent}, {2, retry.Unknown}} {
 		failed := failure(t, newClient(t, over(script(fails(refused{tt.code})))), post(stubURL))
 		require.Equal(t, tt.want, failed.Outcome)
+	}
+}
+
+// An untracedTransport calls no httptrace hooks, as transports of other libraries and of HTTP/3 do.
+type untracedTransport struct{ base http.RoundTripper }
+
+func (u untracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.Background()) // without the values: no hooks
+	context.AfterFunc(req.Context(), cancel)
+	return u.base.RoundTrip(req.WithContext(ctx))
+}
+
+type breakingOff struct{ io.Reader }
+
+func (b breakingOff) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		err = errBroken
+	}
+	return n, err
+}
+
+// Megabytes of a body are sent, and then it breaks off or turns out to be another one. The callee may have worked with
+// what it got, whether the transport shows connections or not. A body of which nothing could be read was not sent.
+func TestSend_bodyFailsUnderWay(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	data := bytes.Repeat([]byte("x"), size)
+	whole := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	for _, tt := range []struct {
+		name string
+		then func() (io.ReadCloser, error)
+		want retry.Outcome
+	}{
+		{"breaks off", func() (io.ReadCloser, error) { return io.NopCloser(breakingOff{bytes.NewReader(data[:size-100])}), nil }, retry.Unknown},
+		{"is shorter", func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data[:size-100])), nil }, retry.Unknown},
+		{"is longer", func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(append(bytes.Clone(data), 'x'))), nil
+		}, retry.Unknown},
+		{"is another", func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte("y"), size))), nil
+		}, retry.Unknown},
+		{"cannot be read", func() (io.ReadCloser, error) { return io.NopCloser(breakingOff{bytes.NewReader(nil)}), nil }, retry.NotSent},
+		{"cannot be opened", func() (io.ReadCloser, error) { return nil, errBroken }, retry.NotSent},
+	} {
+		for _, traced := range []bool{true, false} {
+			srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+			transport := http.RoundTripper(retry.NewTransport())
+			if !traced {
+				transport = untracedTransport{transport}
+			}
+			opened := 0
+			stream, err := retry.NewStream(func() (io.ReadCloser, error) {
+				if opened++; opened == 1 {
+					return whole()
+				}
+				return tt.then()
+			})
+			require.NoError(t, err)
+			call := post(srv.URL)
+			call.Body, call.Stream = nil, stream
+			_, err = newClient(t, retry.Config{Transport: transport, MaxAttempts: 1}).Send(t.Context(), call)
+			var failed *retry.Error
+			require.ErrorAs(t, err, &failed)
+			if traced && tt.want == retry.NotSent { // there is a connection, and its header may have left
+				require.Contains(t, []retry.Outcome{retry.NotSent, retry.Unknown}, failed.Outcome, tt.name)
+			} else {
+				require.Equal(t, tt.want, failed.Outcome, "%s, traced %v: %v", tt.name, traced, err)
+			}
+			srv.Close()
+		}
+	}
+}
+
+// A redirect is an answer of the callee: if its target cannot be reached, the call was not left unsent.
+func TestSend_redirectThenNoConnection(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Connection", "close")
+		http.Redirect(w, r, "/v2", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(srv.Close)
+	transport := retry.NewTransport()
+	dial, dials := transport.DialContext, 0
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials++; dials%2 == 0 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errBroken}
+		}
+		return dial(ctx, network, address)
+	}
+	_, err := newClient(t, retry.Config{Transport: transport, MaxAttempts: 2}).Send(t.Context(), post(srv.URL))
+	var failed *retry.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, []any{retry.Rejected, 307, 2}, []any{failed.Outcome, failed.Status, failed.Attempts}, "%v", err)
+	require.Contains(t, failed.Evidence, "redirected")
+}
+
+// In a rerun an earlier run may have made a call that now cannot even be read.
+func TestDo_unreadBodyInARerun(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		ctx, cancel := context.WithTimeout(wire.NewContext(t.Context(), wire.Inbound{Rerun: true}), 10*time.Millisecond)
+		body, end := io.Pipe()
+		req, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:1/", body)
+		require.NoError(t, err)
+		req.Header.Set(wire.HeaderKey, "k")
+		_, err = newClient(t, retry.Config{}).Do(req) //nolint:bodyclose // there is none
+		want := retry.ErrUnknown
+		if method == http.MethodGet {
+			want = retry.ErrNotSent
+		}
+		require.ErrorIs(t, err, want, method)
+		require.NoError(t, end.Close())
+		cancel()
 	}
 }

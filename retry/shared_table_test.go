@@ -43,6 +43,7 @@ type sharedCall struct {
 
 // A sharedConfig has the fields of a Config; zero means its default.
 type sharedConfig struct {
+	Guarded          bool    `json:"guarded,omitempty"` // a guard is in front of the service: the profile is Fanonce
 	MaxAttempts      int     `json:"max_attempts,omitempty"`
 	MaxPolls         int     `json:"max_polls,omitempty"`
 	TimeoutMs        int64   `json:"timeout_ms,omitempty"`
@@ -88,6 +89,13 @@ var sharedFailures = map[string]error{
 	"other":        errBroken,
 }
 
+func (s sharedStep) name() string {
+	if s.Failure != "" {
+		return s.Failure
+	}
+	return fmt.Sprint(s.Status, s.Header)
+}
+
 func (s sharedStep) step() step {
 	if s.Failure == "truncated" {
 		return func(req *http.Request) (*http.Response, error) {
@@ -115,6 +123,9 @@ func (c sharedCall) config(stub *stub) retry.Config {
 		MaxAttempts: c.Config.MaxAttempts, MaxPolls: c.Config.MaxPolls, MaxResponseBytes: c.Config.MaxResponseBytes,
 		Timeout: time.Duration(c.Config.TimeoutMs) * time.Millisecond, RetryAfterCap: time.Duration(c.Config.RetryAfterCapMs) * time.Millisecond,
 		Rand: func() float64 { return c.Config.Random },
+	}
+	if c.Config.Guarded {
+		cfg.Profile = retry.Fanonce()
 	}
 	if c.Config.BudgetReserve > 0 {
 		cfg.Budget = &retry.Budget{Reserve: c.Config.BudgetReserve}
@@ -170,6 +181,7 @@ func sharedEnd(t *testing.T, resp *retry.Response, err error) sharedWant {
 		{"budget", retry.ErrBudgetExhausted},
 		{"deadline", retry.ErrDeadline},
 		{"too-large", retry.ErrResponseTooLarge},
+		{"unmarked", retry.ErrUnmarked},
 	} {
 		if errors.Is(err, cause.err) {
 			got.Cause = cause.name
@@ -211,7 +223,7 @@ func TestSharedTable(t *testing.T) {
 
 // sharedCalls are the calls of the table without their ends.
 func sharedCalls() []sharedCall {
-	calls := slices.Concat(sharedStatuses(), sharedCodes(), sharedFailureCalls(), sharedSequences(), sharedWaits(), sharedBodies(), sharedLimits())
+	calls := slices.Concat(sharedStatuses(), sharedMarks(), sharedCodes(), sharedFailureCalls(), sharedSequences(), sharedWaits(), sharedBodies(), sharedLimits())
 	for i := range calls {
 		c := &calls[i]
 		if c.Method == "" {
@@ -262,12 +274,35 @@ func sharedStatuses() (calls []sharedCall) {
 		if status < 300 || status > 599 {
 			continue
 		}
-		for _, header := range []string{"Idempotent-Replayed: true", "Idempotent-Replayed: false", "Idempotency-Should-Retry: false", "Idempotency-Should-Retry: true"} {
+		for _, header := range []string{"Idempotent-Replayed: true", "Idempotent-Replayed: false", "Idempotency-Should-Retry: false", "Idempotency-Should-Retry: true", "Idempotency-Should-Retry: False"} {
 			calls = append(calls, sharedCall{Name: fmt.Sprintf("status %d, %s", status, header), Keyed: true, Steps: []sharedStep{answered(status, header)}})
 		}
 		calls = append(calls, sharedCall{Name: fmt.Sprintf("status %d, GET", status), Method: http.MethodGet, Steps: []sharedStep{answered(status)}})
 	}
 	return calls
+}
+
+// sharedMarks are calls to a service behind a guard: only the guard marks answers.
+func sharedMarks() (calls []sharedCall) {
+	guarded := sharedConfig{Guarded: true, MaxResponseBytes: 10}
+	page := answered(200, "Content-Type: text/html")
+	page.Body = "<!DOCTYPE html><title>Sign in</title>"
+	for _, status := range []int{200, 201, 202, 204} {
+		for _, header := range [][]string{nil, {"Idempotent-Replayed: true"}, {"Idempotent-Replayed: false"}, {"Idempotent-Replayed: ?1"}, {"Idempotent-Replayed: yes"}} {
+			for _, keyed := range []bool{true, false} {
+				calls = append(calls, sharedCall{
+					Name: fmt.Sprintf("guarded: status %d %v, keyed %v", status, header, keyed), Keyed: keyed, Config: guarded, Steps: []sharedStep{answered(status, header...)},
+				})
+			}
+		}
+		calls = append(calls, sharedCall{Name: fmt.Sprintf("guarded: status %d, GET", status), Method: http.MethodGet, Config: guarded, Steps: []sharedStep{answered(status)}})
+	}
+	for _, first := range []sharedStep{failing("reset"), failing("refused"), answered(503), answered(429)} {
+		for _, end := range []sharedStep{answered(200), page, answered(404), answered(404, "Idempotent-Replayed: false"), answered(401), answered(501), answered(307)} {
+			calls = append(calls, sharedCall{Name: "guarded: first " + first.name() + ", then " + end.name(), Keyed: true, Config: guarded, Steps: []sharedStep{first, end}})
+		}
+	}
+	return append(calls, sharedCall{Name: "guarded: a page that is too long", Keyed: true, Config: guarded, Steps: []sharedStep{page}})
 }
 
 func sharedCodes() (calls []sharedCall) {
@@ -309,19 +344,13 @@ func sharedSequences() (calls []sharedCall) {
 		answered(403, "Idempotent-Replayed: false"), answered(409), answered(500, "Idempotent-Replayed: true"), answered(302, "Idempotent-Replayed: true"),
 		failing("no-such-host"), refusedWith(wire.ResponseGone), refusedWith(wire.KeyCancelled), refusedWith(wire.KeyReused), refusedWith(wire.OutcomeUnknown),
 	}
-	name := func(s sharedStep) string {
-		if s.Failure != "" {
-			return s.Failure
-		}
-		return fmt.Sprint(s.Status, s.Header)
-	}
 	for _, first := range again {
 		for _, end := range last {
-			calls = append(calls, sharedCall{Name: "first " + name(first) + ", then " + name(end), Keyed: true, Steps: []sharedStep{first, end}})
-			calls = append(calls, sharedCall{Name: "no key: first " + name(first) + ", then " + name(end), Steps: []sharedStep{first, end}})
+			calls = append(calls, sharedCall{Name: "first " + first.name() + ", then " + end.name(), Keyed: true, Steps: []sharedStep{first, end}})
+			calls = append(calls, sharedCall{Name: "no key: first " + first.name() + ", then " + end.name(), Steps: []sharedStep{first, end}})
 		}
 		for _, second := range again {
-			calls = append(calls, sharedCall{Name: "first " + name(first) + ", then " + name(second) + ", for ever", Keyed: true, Steps: []sharedStep{first, second}})
+			calls = append(calls, sharedCall{Name: "first " + first.name() + ", then " + second.name() + ", for ever", Keyed: true, Steps: []sharedStep{first, second}})
 		}
 	}
 	return calls
@@ -341,6 +370,8 @@ func sharedWaits() (calls []sharedCall) {
 		{"Retry-After: +1"}, {"Retry-After: 1e3"}, {"Retry-After: soon"}, {"Retry-After: 10000000000"}, {"Retry-After: 18446744074"}, {"Retry-After: 9223372036854775808"},
 		{"Retry-After: Sun, 01 Mar 2026 12:00:07 GMT"}, {"Retry-After: Sun, 01 Mar 2026 11:00:00 GMT"}, {"Retry-After: Sunday, 01-Mar-26 12:00:07 GMT"}, {"Retry-After: Sun Mar  1 12:00:07 2026"},
 		{"Retry-After: Sun, 01 Mar 2026 13:00:09 GMT", date}, {"Retry-After: Sun, 01 Mar 2026 12:59:00 GMT", date}, {"Retry-After: Sun, 01 Mar 2026 12:00:07 GMT", "Date: soon"},
+		{"Retry-After: 2.001"}, {"Retry-After: 7.0"}, {"Retry-After: 299.997"}, {"Retry-After: 1."}, {"Retry-After: .5"}, {"Retry-After: 1.5.5"}, {"Retry-After-Ms: 250.5"},
+		{"Retry-After: Sun, 1 Mar 2026 12:00:07 GMT"}, {"Retry-After: Sun, 01 Mar 2026 13:30:07 +0130"}, {"Retry-After: Sun, 01 Mar 2026 10:30:07 -0130"}, {"Retry-After: Sun, 01 Mar 2026 12:00:07 PST"},
 		{"Retry-After: 2026-03-01T12:00:07Z"}, {"Retry-After: Sun, 01 Mar 2026 12:00:07 UTC"},
 		{"Retry-After-Ms: 250"}, {"Retry-After-Ms: 0"}, {"Retry-After-Ms: x"}, {"X-Ms-Retry-After-Ms: 300"}, {"Retry-After: 1", "Retry-After-Ms: 250"}, {"Retry-After: 1", "Retry-After-Ms: 2500"},
 		{"Retry-After: 3", "Retry-After-Ms: 250"}, {"Retry-After: 3", "Retry-After-Ms: 2250"}, {"Retry-After-Ms: 3600000"},

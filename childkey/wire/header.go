@@ -1,6 +1,9 @@
 package wire
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Request headers.
 const (
@@ -36,10 +39,10 @@ const (
 // ParseFlag returns what the lines of [HeaderReplayed] or [HeaderShouldRetry]
 // say; ok is false unless there is one line with true or false.
 func ParseFlag(values []string) (flag, ok bool) {
-	switch text, _ := single(values); text {
-	case "true":
+	switch text, _ := single(values); strings.ToLower(text) {
+	case "true", "?1":
 		return true, true
-	case "false":
+	case "false", "?0":
 		return false, true
 	default:
 		return false, false

@@ -12,7 +12,8 @@ import (
 // http.Header.
 //
 // A line of [HeaderRetryAfter] (RFC 9110 section 10.2.3) has whole seconds, or an HTTP date
-// in one of its three forms. A date is relative to the answer's Date, because the clocks of
+// in one of its three forms. Servers that subtract clocks send a fraction, which is rounded
+// up, and some write the zone of a date as UTC or as a number. A date is relative to the answer's Date, because the clocks of
 // caller and callee can differ. Without a readable Date it is relative to now. A date in the
 // past is 0. A wait that a Duration cannot hold is the largest Duration: bound it.
 //
@@ -38,7 +39,7 @@ func RetryAfter(h map[string][]string, now time.Time) (wait time.Duration, ok bo
 // parseRetryAfter reads one line of HeaderRetryAfter; date is the lines of Date.
 func parseRetryAfter(value string, date []string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
-	if wait, ok := parseUnits(value, time.Second); ok {
+	if wait, ok := parseRounded(value, time.Second); ok {
 		return wait, true
 	}
 	at, ok := parseHTTPDate(value)
@@ -53,10 +54,13 @@ func parseRetryAfter(value string, date []string, now time.Time) (wait time.Dura
 	return max(at.Sub(now), 0), true // Sub saturates
 }
 
-// httpDates are the three forms of an HTTP date (RFC 9110 section 5.6.7).
-var httpDates = []string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850, time.ANSIC}
+// httpDates are the three forms of an HTTP date (RFC 9110 section 5.6.7), and the first one with the zones that servers
+// write for GMT.
+var httpDates = []string{
+	"Mon, 2 Jan 2006 15:04:05 GMT", "Mon, 2 Jan 2006 15:04:05 UTC", "Mon, 2 Jan 2006 15:04:05 -0700", "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC,
+}
 
-// parseHTTPDate is http.ParseTime; this package must not import net/http.
+// parseHTTPDate is http.ParseTime with more zones; this package must not import net/http.
 func parseHTTPDate(text string) (time.Time, bool) {
 	for _, layout := range httpDates {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -74,7 +78,7 @@ var milliseconds = []string{HeaderRetryAfterMs, "X-Ms-Retry-After-Ms"}
 func retryAfterMilliseconds(h map[string][]string) (wait time.Duration, ok bool) {
 	for _, name := range milliseconds {
 		for _, value := range h[name] {
-			if w, valid := parseUnits(strings.Trim(value, " \t"), time.Millisecond); valid {
+			if w, valid := parseRounded(strings.Trim(value, " \t"), time.Millisecond); valid {
 				wait, ok = max(wait, w), true
 			}
 		}
@@ -111,6 +115,19 @@ func parseUnits(text string, unit time.Duration) (time.Duration, bool) {
 		return math.MaxInt64, true
 	}
 	return time.Duration(n) * unit, true
+}
+
+// parseRounded is parseUnits for a number that may have a fraction, which is rounded up.
+func parseRounded(text string, unit time.Duration) (time.Duration, bool) {
+	whole, fraction, found := strings.Cut(text, ".")
+	wait, ok := parseUnits(whole, unit)
+	if !ok || found && !digits(fraction) {
+		return 0, false
+	}
+	if strings.Trim(fraction, "0") != "" {
+		wait += min(unit, math.MaxInt64-wait)
+	}
+	return wait, true
 }
 
 // digits reports whether text is one or more decimal digits: what strconv

@@ -203,6 +203,7 @@ func TestRejectedByAHop(t *testing.T) {
 	}))
 	t.Cleanup(declined.Close)
 	accepted := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotent-Replayed", "false")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write([]byte(`{"effect_id":"e","key":"k"}`))
 	}))

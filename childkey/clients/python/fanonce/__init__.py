@@ -275,7 +275,8 @@ class Headers:
 
     def flag(self, name: str) -> Optional[bool]:
         """Return True or False if the header has one line that says so, else None."""
-        return {"true": True, "false": False}.get("\n".join(v.strip(" \t") for v in self.all(name)))
+        text = "\n".join(v.strip(" \t") for v in self.all(name)).lower()
+        return {"true": True, "?1": True, "false": False, "?0": False}.get(text)
 
 
 @dataclass(frozen=True)
@@ -372,16 +373,20 @@ def _clean(text: str) -> str:
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH = "(" + "|".join(_MONTHS) + ")"
 _CLOCK = r"(\d{2}):(\d{2}):(\d{2})"
-_IMF = re.compile(rf"[A-Z][a-z]{{2}}, (\d{{2}}) {_MONTH} (\d{{4}}) {_CLOCK} GMT\Z")
+_IMF = re.compile(rf"[A-Z][a-z]{{2}}, (\d{{1,2}}) {_MONTH} (\d{{4}}) {_CLOCK} (?:GMT|UTC|([+-]\d{{2}})(\d{{2}}))\Z")
 _RFC850 = re.compile(rf"[A-Z][a-z]+day, (\d{{2}})-{_MONTH}-(\d{{2}}) {_CLOCK} GMT\Z")
 _ASCTIME = re.compile(rf"[A-Z][a-z]{{2}} {_MONTH} ([ \d]\d) {_CLOCK} (\d{{4}})\Z")
 
 
 def _http_date(text: str) -> Optional[float]:
-    """Return the seconds since 1970 of an HTTP date (RFC 9110 section 5.6.7); None if text is not one."""
-    found = _IMF.match(text)
+    """Return the seconds since 1970 of an HTTP date (RFC 9110 section 5.6.7); None if text is not one.
+
+    The zone may be UTC or a number, as some servers write it.
+    """
+    found, zone = _IMF.match(text), 0
     if found:
-        day, month, year, h, m, s = found.groups()
+        day, month, year, h, m, s, hours, minutes = found.groups()
+        zone = int(hours or 0) * 3600 + int((hours or "+")[0] + (minutes or "0")) * 60
     else:
         found = _RFC850.match(text)
         if found:
@@ -394,11 +399,13 @@ def _http_date(text: str) -> Optional[float]:
             month, day, h, m, s, year = found.groups()
     if not (int(h) < 24 and int(m) < 60 and int(s) < 60 and 1 <= int(day) <= 31):
         return None
-    return float(calendar.timegm((int(year), _MONTHS.index(month) + 1, int(day), int(h), int(m), int(s))))
+    return float(calendar.timegm((int(year), _MONTHS.index(month) + 1, int(day), int(h), int(m), int(s)))) - zone
 
 
 def _whole(text: str) -> Optional[float]:
-    return float(text) if re.match(r"[0-9]+\Z", text) else None
+    """Return a number of seconds or milliseconds, with a fraction rounded up; None if text is not one."""
+    found = re.match(r"([0-9]+)(?:\.([0-9]+))?\Z", text)
+    return float(found[1]) + bool((found[2] or "").strip("0")) if found else None
 
 
 def retry_after(headers: Headers, now: float) -> float:
@@ -512,6 +519,8 @@ _BY_HUNDRED = {
 }
 
 _UNCLEAR = _row(_UNKNOWN, _RETRY, "409 without a code: an earlier attempt is running, or the callee refused")
+_UNMARKED = _row(_UNKNOWN, _STOP, "2xx without the mark of a guard")
+_DOUBTED = _row(_UNKNOWN, _RETRY, "refused without the mark of a guard, and an earlier attempt may have taken effect")
 _RELEASED = frozenset((401, 403, 407, 408, 421, 423, 425, 429))  # 4xx that a guarded service does not store
 
 
@@ -721,7 +730,8 @@ class _Tally:
 
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
+_SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+_IDEMPOTENT = _SAFE | {"PUT", "DELETE"}
 
 
 class Client:
@@ -729,15 +739,20 @@ class Client:
 
     A Client without arguments sends with urllib. ``transport`` is any callable that sends a Request once and returns a
     Response, or raises; it must not retry or follow redirects itself. ``budget`` can be shared between clients.
+    ``guarded`` says that a guard of fanonce is in front of the services. A guard marks its answers with
+    Idempotent-Replayed. A 2xx to a call with a key that lacks it comes from somebody in between, as the sign-in page of a
+    proxy does, and ends the call as UNKNOWN.
     Raises ConfigError.
     """
 
     def __init__(
-        self, *, transport: Optional[Transport] = None, max_attempts: int = 10, backoff: Optional[Backoff] = None, poll: Optional[Backoff] = None,
+        self, *, transport: Optional[Transport] = None, guarded: bool = True, max_attempts: int = 10, backoff: Optional[Backoff] = None, poll: Optional[Backoff] = None,
         max_polls: int = 60, retry_after_cap: float = 60.0, timeout: float = 60.0, attempt_timeout: Optional[float] = None,
         budget: Optional[Budget] = None, max_response_bytes: int = 8 << 20, rand: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        if not isinstance(guarded, bool):
+            raise ConfigError("guarded: want a bool")
         _number("max_attempts", max_attempts, 1)
         _number("max_polls", max_polls, 1)
         _number("retry_after_cap", retry_after_cap, 0, above=True)
@@ -748,7 +763,7 @@ class Client:
         _number("attempt_timeout", attempt_timeout, 0, above=True)
         if attempt_timeout >= timeout and max_attempts > 1:
             raise ConfigError(f"attempt_timeout: {attempt_timeout!r} leaves no time for a second attempt within timeout {timeout!r}")
-        self._transport = transport or urllib_transport
+        self._transport, self._guarded = transport or urllib_transport, guarded
         self._max_attempts, self._max_polls = int(max_attempts), int(max_polls)
         self._backoff, self._poll = backoff or Backoff(), poll or Backoff(cap=2.0)
         self._retry_after_cap, self._timeout, self._attempt_timeout = retry_after_cap, timeout, attempt_timeout
@@ -804,9 +819,11 @@ class _Run:
         while True:
             answer, verdict, error = self.attempt()
             wait, stop = self.end(verdict)
-            if answer is not None and 200 <= answer.status < 300 and not answer.cut:
+            if answer is not None and 200 <= answer.status < 300 and not answer.cut and verdict is not _UNMARKED:
                 self.client._budget._add(self.service, self.client._budget.ratio, None)
                 return Response(answer.status, answer.headers, answer.body, False, self.attempts)
+            if verdict is _UNMARKED:
+                raise self.fail("unmarked")
             if stop:
                 raise self.fail("too-large" if answer is not None and answer.cut and answer.status // 100 == 2 else stop) from error
             if not self.rest(wait):
@@ -831,6 +848,9 @@ class _Run:
     def judge(self, answer: Response) -> _Verdict:
         self.code = self.detail = ""
         if answer.status // 100 == 2:
+            keyed = self.key and self.request.method not in _SAFE
+            if self.client._guarded and keyed and answer.headers.flag(HEADER_REPLAYED) is None:
+                return _UNMARKED
             return _row(_COMPLETED, _STOP, "2xx, longer than the client reads") if answer.cut else _by_status(answer.status)
         layer, problem = self.read_problem(answer)
         v = self.classify(answer, layer)
@@ -866,7 +886,7 @@ class _Run:
         v = _UNCLEAR if self.key and answer.status == 409 else _by_status(answer.status)
         replayed = answer.headers.flag(HEADER_REPLAYED)
         if replayed is None:
-            return v
+            return _DOUBTED if self.tally.maybe and v.outcome is _REJECTED and v.action == _STOP else v
         if answer.status // 100 == 3:
             return _row(_COMPLETED, _STOP, "redirected after it ran", True)
         if answer.status // 100 == 4 and (replayed or answer.status not in _RELEASED):

@@ -58,7 +58,7 @@ def play(call):
     """Make a call of the table, and return its end as the table has it, and the requests."""
     cfg, virtual, requests = call["config"], Time(), []
     rand = cfg.get("random", 0)
-    options = {"max_attempts": cfg.get("max_attempts"), "max_polls": cfg.get("max_polls"), "max_response_bytes": cfg.get("max_response_bytes"),
+    options = {"guarded": cfg.get("guarded", False), "max_attempts": cfg.get("max_attempts"), "max_polls": cfg.get("max_polls"), "max_response_bytes": cfg.get("max_response_bytes"),
                "timeout": cfg["timeout_ms"] / 1000 if "timeout_ms" in cfg else None,
                "retry_after_cap": cfg["retry_after_cap_ms"] / 1000 if "retry_after_cap_ms" in cfg else None,
                "budget": fanonce.Budget(reserve=cfg["budget_reserve"]) if "budget_reserve" in cfg else None}
@@ -118,7 +118,7 @@ class Table(unittest.TestCase):
 
     def test_bad_configuration(self):
         for options in ({"max_attempts": 0}, {"max_polls": -1}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retry_after_cap": -1},
-                        {"attempt_timeout": 60.0}, {"attempt_timeout": -1}, {"max_response_bytes": 0}):
+                        {"attempt_timeout": 60.0}, {"attempt_timeout": -1}, {"max_response_bytes": 0}, {"guarded": "no"}):
             with self.assertRaises(fanonce.ConfigError, msg=str(options)):
                 fanonce.Client(**options)
         for make in (lambda: fanonce.Backoff(base=0), lambda: fanonce.Backoff(cap=0.01), lambda: fanonce.Backoff(jitter=1.1), lambda: fanonce.Budget(ratio=0),
@@ -225,7 +225,7 @@ OK = answer(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nIdempotent-Replayed: 
 
 
 def client(**options):
-    return fanonce.Client(backoff=fanonce.Backoff(0.001, 0.001), **options)
+    return fanonce.Client(guarded=False, backoff=fanonce.Backoff(0.001, 0.001), **options)
 
 
 class Sockets(unittest.TestCase):

@@ -14,6 +14,12 @@ export type SendOnce = (url: string, init: RequestInit) => Promise<Response>;
 export interface RetryOptions {
     /** Sends each attempt. The default is `globalThis.fetch`. */
     readonly fetch?: SendOnce;
+    /**
+     * Whether a guard of fanonce is in front of the services, as is the default. A guard marks its answers with
+     * Idempotent-Replayed. A 2xx to a call with a key that lacks it comes from somebody in between, as the sign-in page of
+     * a proxy does, and ends the call as Unknown. In a browser, services of another origin must expose that header.
+     */
+    readonly guarded?: boolean;
     /** How often a call is sent at most, without its polls. The default is 10. */
     readonly maxAttempts?: number;
     /** The waits before retries. */

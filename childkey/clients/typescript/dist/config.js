@@ -3,14 +3,14 @@ import { onAbort } from './abort.js';
 import { Budget } from './budget.js';
 import { checkNames, checkNumber, ConfigError, MAX_MS } from './check.js';
 const OPTIONS = [
-    'fetch', 'maxAttempts', 'backoff', 'poll', 'maxPolls', 'retryAfterCap', 'timeout', 'attemptTimeout', 'budget', 'maxResponseBytes', 'random',
+    'fetch', 'guarded', 'maxAttempts', 'backoff', 'poll', 'maxPolls', 'retryAfterCap', 'timeout', 'attemptTimeout', 'budget', 'maxResponseBytes', 'random',
     'now', 'clock', 'sleep',
 ];
 const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'];
 /** Returns the settings with their defaults. @throws {ConfigError} */
 export function configure(options) {
     checkNames('options', options, OPTIONS);
-    const { maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
+    const { guarded = true, maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
     const { attemptTimeout = Math.min(20_000, maxAttempts === 1 ? timeout : timeout / 3) } = options;
     checkNumber('maxAttempts', maxAttempts, { least: 1, whole: true });
     checkNumber('maxPolls', maxPolls, { least: 1, whole: true });
@@ -20,6 +20,9 @@ export function configure(options) {
     checkNumber('attemptTimeout', attemptTimeout, { above: 0, most: MAX_MS });
     if (attemptTimeout >= timeout && maxAttempts > 1) {
         throw new ConfigError(`attemptTimeout: ${attemptTimeout} leaves no time for a second attempt within timeout ${timeout}`);
+    }
+    if (typeof guarded !== 'boolean') {
+        throw new ConfigError('guarded: want a boolean');
     }
     if (!(budget instanceof Budget)) {
         throw new ConfigError('budget: want a Budget');
@@ -31,7 +34,7 @@ export function configure(options) {
     }
     const { fetch = (url, init) => globalThis.fetch(url, init), random = Math.random, now = Date.now, clock = () => performance.now(), sleep = pause, } = options;
     return {
-        fetch, maxAttempts, maxPolls, retryAfterCap, timeout, attemptTimeout, budget, maxResponseBytes, random, now, clock, sleep,
+        fetch, guarded, maxAttempts, maxPolls, retryAfterCap, timeout, attemptTimeout, budget, maxResponseBytes, random, now, clock, sleep,
         backoff: checkBackoff('backoff', options.backoff, 5000), poll: checkBackoff('poll', options.poll, 2000),
     };
 }

@@ -9,7 +9,7 @@ export interface RetryResponse extends Response {
     clone(): RetryResponse;
 }
 /** Why no attempt follows the last one. */
-export type StopReason = 'attempts' | 'answer' | 'not-retryable' | 'retry-after' | 'still-in-progress' | 'budget' | 'deadline' | 'cancelled' | 'too-large';
+export type StopReason = 'attempts' | 'answer' | 'not-retryable' | 'retry-after' | 'still-in-progress' | 'budget' | 'deadline' | 'cancelled' | 'too-large' | 'unmarked';
 /** What a {@link RetryError} is made of. A test of your own can make one. */
 export interface RetryErrorFields {
     outcome: Outcome;

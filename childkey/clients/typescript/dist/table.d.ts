@@ -27,6 +27,8 @@ export declare function row(outcome: Outcome, action: Action, evidence: string, 
 export declare const CODES: ReadonlyMap<string, Verdict>;
 /** The row of a 2xx whose body is longer than the client reads. */
 export declare const TOO_LONG: Verdict;
+/** The row of a 2xx that does not come from the service. */
+export declare const UNMARKED: Verdict;
 /** Returns the row of a status that came without a code, to a call without a key. */
 export declare function ofStatus(status: number): Verdict;
 /** What an answer that is not a success says. */
@@ -41,6 +43,8 @@ export interface Refusal {
     readonly keyed: boolean;
     /** Whether an earlier process may have sent the call. */
     readonly resumed: boolean;
+    /** Whether an earlier attempt may have taken effect. */
+    readonly maybe: boolean;
 }
 /** Returns what a refusal means. Its code decides before its status does. */
 export declare function ofRefusal(r: Refusal): Verdict;

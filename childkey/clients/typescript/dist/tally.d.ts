@@ -7,6 +7,8 @@ export declare class Tally {
     #private;
     constructor(resumed: boolean);
     get evidence(): string;
+    /** Whether an attempt may have taken effect. */
+    get maybe(): boolean;
     get outcome(): Outcome;
     add(v: Verdict): void;
 }

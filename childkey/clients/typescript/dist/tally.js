@@ -14,6 +14,10 @@ export class Tally {
     get evidence() {
         return this.#why;
     }
+    /** Whether an attempt may have taken effect. */
+    get maybe() {
+        return this.#maybe;
+    }
     get outcome() {
         if (this.#completed) {
             return 'Completed';

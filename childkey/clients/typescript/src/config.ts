@@ -21,6 +21,12 @@ export type SendOnce = (url: string, init: RequestInit) => Promise<Response>;
 export interface RetryOptions {
   /** Sends each attempt. The default is `globalThis.fetch`. */
   readonly fetch?: SendOnce;
+  /**
+   * Whether a guard of fanonce is in front of the services, as is the default. A guard marks its answers with
+   * Idempotent-Replayed. A 2xx to a call with a key that lacks it comes from somebody in between, as the sign-in page of
+   * a proxy does, and ends the call as Unknown. In a browser, services of another origin must expose that header.
+   */
+  readonly guarded?: boolean;
   /** How often a call is sent at most, without its polls. The default is 10. */
   readonly maxAttempts?: number;
   /** The waits before retries. */
@@ -56,7 +62,7 @@ export interface Config extends Required<Omit<RetryOptions, 'backoff' | 'poll'>>
 }
 
 const OPTIONS = [
-  'fetch', 'maxAttempts', 'backoff', 'poll', 'maxPolls', 'retryAfterCap', 'timeout', 'attemptTimeout', 'budget', 'maxResponseBytes', 'random',
+  'fetch', 'guarded', 'maxAttempts', 'backoff', 'poll', 'maxPolls', 'retryAfterCap', 'timeout', 'attemptTimeout', 'budget', 'maxResponseBytes', 'random',
   'now', 'clock', 'sleep',
 ];
 const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'] as const;
@@ -64,7 +70,7 @@ const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'] as const;
 /** Returns the settings with their defaults. @throws {ConfigError} */
 export function configure(options: RetryOptions): Config {
   checkNames('options', options, OPTIONS);
-  const { maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
+  const { guarded = true, maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
   const { attemptTimeout = Math.min(20_000, maxAttempts === 1 ? timeout : timeout / 3) } = options;
   checkNumber('maxAttempts', maxAttempts, { least: 1, whole: true });
   checkNumber('maxPolls', maxPolls, { least: 1, whole: true });
@@ -74,6 +80,9 @@ export function configure(options: RetryOptions): Config {
   checkNumber('attemptTimeout', attemptTimeout, { above: 0, most: MAX_MS });
   if (attemptTimeout >= timeout && maxAttempts > 1) {
     throw new ConfigError(`attemptTimeout: ${attemptTimeout} leaves no time for a second attempt within timeout ${timeout}`);
+  }
+  if (typeof guarded !== 'boolean') {
+    throw new ConfigError('guarded: want a boolean');
   }
   if (!(budget instanceof Budget)) {
     throw new ConfigError('budget: want a Budget');
@@ -87,7 +96,7 @@ export function configure(options: RetryOptions): Config {
     fetch = (url, init) => globalThis.fetch(url, init), random = Math.random, now = Date.now, clock = () => performance.now(), sleep = pause,
   } = options;
   return {
-    fetch, maxAttempts, maxPolls, retryAfterCap, timeout, attemptTimeout, budget, maxResponseBytes, random, now, clock, sleep,
+    fetch, guarded, maxAttempts, maxPolls, retryAfterCap, timeout, attemptTimeout, budget, maxResponseBytes, random, now, clock, sleep,
     backoff: checkBackoff('backoff', options.backoff, 5000), poll: checkBackoff('poll', options.poll, 2000),
   };
 }

@@ -16,7 +16,8 @@ export interface RetryResponse extends Response {
 
 /** Why no attempt follows the last one. */
 export type StopReason =
-  | 'attempts' | 'answer' | 'not-retryable' | 'retry-after' | 'still-in-progress' | 'budget' | 'deadline' | 'cancelled' | 'too-large';
+  | 'attempts' | 'answer' | 'not-retryable' | 'retry-after' | 'still-in-progress' | 'budget' | 'deadline' | 'cancelled' | 'too-large'
+  | 'unmarked';
 
 /** What a {@link RetryError} is made of. A test of your own can make one. */
 export interface RetryErrorFields {

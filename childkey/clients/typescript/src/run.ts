@@ -7,10 +7,11 @@ import { RetryError, type RetryResponse, rebuild, type StopReason } from './erro
 import { ofFailure } from './failure.js';
 import { first, flag, HEADER_CODE, HEADER_REPLAYED, HEADER_SHOULD_RETRY, retryAfter } from './headers.js';
 import { clean, type Problem, parseProblem, readForeign } from './problem.js';
-import { CODES, ofRefusal, ofStatus, TOO_LONG, type Verdict } from './table.js';
+import { CODES, ofRefusal, ofStatus, TOO_LONG, UNMARKED, type Verdict } from './table.js';
 import { Tally } from './tally.js';
 
 const MAX_READ_BYTES = 64 << 10; // of a refusal
+const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
 interface End {
   readonly answer?: Answer;
@@ -51,12 +52,12 @@ export class Run {
     for (;;) {
       const { answer, error, verdict } = await this.#attempt();
       const next = this.#end(verdict);
-      if (answer?.response.ok && !answer.cut) {
+      if (answer?.response.ok && !answer.cut && verdict !== UNMARKED) {
         this.#config.budget.put(this.#call.service, this.#config.budget.ratio);
         return rebuild(answer.response, answer.body, this.#attempts);
       }
       if ('stop' in next) {
-        throw this.#fail(answer?.response.ok ? 'too-large' : next.stop, error);
+        throw this.#fail(verdict === UNMARKED ? 'unmarked' : answer?.response.ok ? 'too-large' : next.stop, error);
       }
       await this.#config.sleep(next.wait, this.#call.signal);
       if (this.#cancelled) {
@@ -85,14 +86,18 @@ export class Run {
   #judge(answer: Answer): Verdict {
     const { response } = answer;
     this.#code = this.#detail = '';
+    const replayed = flag(response.headers, HEADER_REPLAYED);
     if (response.ok) {
+      if (this.#config.guarded && this.#call.key !== '' && !SAFE.has(this.#call.method) && replayed === undefined) {
+        return UNMARKED;
+      }
       return answer.cut ? TOO_LONG : ofStatus(response.status);
     }
     const { layer, problem } = this.#readProblem(answer);
     const shouldRetry = flag(response.headers, HEADER_SHOULD_RETRY);
     const verdict = ofRefusal({
-      status: response.status, type: response.type, code: layer, replayed: flag(response.headers, HEADER_REPLAYED), shouldRetry,
-      keyed: this.#call.key !== '', resumed: this.#call.resumed,
+      status: response.status, type: response.type, code: layer, replayed, shouldRetry,
+      keyed: this.#call.key !== '', resumed: this.#call.resumed, maybe: this.#tally.maybe,
     });
     const asked = problem !== undefined && problem.retryAfterMs > 0 ? problem.retryAfterMs : retryAfter(response.headers, this.#config.now());
     // With other credentials, which whoever begins anew may have, a retry can help after a 401.

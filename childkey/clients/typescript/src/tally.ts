@@ -19,6 +19,11 @@ export class Tally {
     return this.#why;
   }
 
+  /** Whether an attempt may have taken effect. */
+  get maybe(): boolean {
+    return this.#maybe;
+  }
+
   get outcome(): Outcome {
     if (this.#completed) {
       return 'Completed';

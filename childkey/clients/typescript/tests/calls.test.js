@@ -8,7 +8,7 @@ import { Budget, ConfigError, createFetch, digest, InputError, InvalidCallError,
 import { checkCalls, script } from './cases.js';
 
 const URL_A = 'http://a.test/charges';
-const slept = { random: () => 0, sleep: async () => {} };
+const slept = { guarded: false, random: () => 0, sleep: async () => {} };
 const over = (steps, requests = [], options = {}) => createFetch({ fetch: script(steps, requests), ...slept, ...options });
 
 async function failure(promise) {
@@ -83,7 +83,7 @@ test('bad configuration', () => {
     { maxAttempts: 0 }, { maxAttempts: 1.5 }, { maxAttempts: '3' }, { maxPolls: -1 }, { timeout: 0 }, { timeout: NaN }, { timeout: Infinity },
     { timeout: 2 ** 31 }, { retryAfterCap: -1 }, { attemptTimeout: 60_000 }, { attemptTimeout: -1 }, { maxResponseBytes: 0 }, { maxAttempt: 3 },
     { backoff: { base: 0 } }, { backoff: { base: 100, cap: 10 } }, { backoff: { jitter: 1.1 } }, { poll: { jitter: 0 } }, { poll: { bases: 1 } },
-    { budget: {} }, { fetch: 'fetch' }, { sleep: 5 }, null, 'options',
+    { budget: {} }, { guarded: 'no' }, { fetch: 'fetch' }, { sleep: 5 }, null, 'options',
   ]) {
     assert.throws(() => createFetch(options), ConfigError, inspect(options));
   }
@@ -98,7 +98,7 @@ test('each attempt is the same request', async () => {
   const bytes = new TextEncoder().encode('body');
   const headers = new Headers({ 'X-Trace': 'a' });
   const scribble = script([{ status: 503 }, { status: 503 }, { status: 201 }], requests);
-  const send = createFetch({
+  const send = createFetch({ guarded: false,
     ...slept,
     async fetch(url, init) {
       const answer = await scribble(url, init);
@@ -180,10 +180,13 @@ test('resumed', async () => {
 });
 
 test('Unknown is sticky, and so is its evidence', async () => {
-  for (const last of [{ status: 400 }, { status: 429 }, { failure: 'refused' }, { failure: 'no-such-host' }]) {
+  for (const last of [{ status: 429 }, { failure: 'refused' }, { failure: 'no-such-host' }]) {
     const e = await failure(over([{ failure: 'reset' }, last], [], { maxAttempts: 2 })(URL_A, { method: 'POST', key: 'k' }));
     assert.deepEqual([e.outcome, e.evidence, e.attempts], ['Unknown', 'the connection was reset', 2], inspect(last));
   }
+  const doubted = await failure(over([{ failure: 'reset' }, { status: 400 }], [], { maxAttempts: 2 })(URL_A, { method: 'POST', key: 'k' }));
+  assert.deepEqual([doubted.outcome, doubted.attempts], ['Unknown', 2]);
+  assert.match(doubted.evidence, /refused without the mark/);
   const e = await failure(over([{ status: 429 }, { failure: 'refused' }], [], { maxAttempts: 2 })(URL_A, { method: 'POST', key: 'k' }));
   assert.deepEqual([e.outcome, e.evidence], ['Rejected', '429: turned away']);
 });
@@ -265,13 +268,13 @@ test('cancelled before, during and between attempts', async () => {
   const early = await failure(over([{ status: 503 }])(URL_A, { method: 'POST', key: 'k', signal: AbortSignal.abort(reason) }));
   assert.deepEqual([early.reason, early.outcome, early.attempts, early.retryable, early.cause], ['cancelled', 'NotSent', 0, true, reason]);
   // A fetch that heeds no signal.
-  const silent = createFetch({ fetch: () => { controller.abort(reason); return new Promise(() => {}); } });
+  const silent = createFetch({ guarded: false, fetch: () => { controller.abort(reason); return new Promise(() => {}); } });
   const during = await failure(silent(URL_A, { method: 'POST', key: 'k', signal: controller.signal }));
   assert.deepEqual([during.reason, during.outcome, during.attempts, during.cause], ['cancelled', 'Unknown', 1, reason]);
   // The real timer of a wait that would take 30 s.
   const second = new AbortController();
   const begun = performance.now();
-  const send = createFetch({
+  const send = createFetch({ guarded: false,
     fetch: script([{ status: 429, header: [['Retry-After', '30']] }], []),
     random: () => { setTimeout(() => second.abort(reason), 0); return 0; }, // just before the wait begins
   });
@@ -283,10 +286,10 @@ test('cancelled before, during and between attempts', async () => {
 test('an aborted attempt that was answered counts as answered', async () => {
   const controller = new AbortController();
   const inner = script([{ status: 201 }], []);
-  const send = createFetch({ fetch: async (url, init) => { const answer = await inner(url, init); controller.abort(); return answer; } });
+  const send = createFetch({ guarded: false, fetch: async (url, init) => { const answer = await inner(url, init); controller.abort(); return answer; } });
   const e = await failure(send(URL_A, { method: 'POST', key: 'k', signal: controller.signal }));
   assert.deepEqual([e.reason, e.outcome], ['cancelled', 'Unknown'], 'its body was not read');
-  const after = await createFetch({ fetch: inner })(URL_A, { method: 'POST', key: 'k', signal: new AbortController().signal });
+  const after = await createFetch({ guarded: false, fetch: inner })(URL_A, { method: 'POST', key: 'k', signal: new AbortController().signal });
   assert.equal(after.status, 201);
 });
 

@@ -125,7 +125,7 @@ async function play(call) {
     },
   };
   for (const [name, value] of Object.entries({
-    maxAttempts: config.max_attempts, maxPolls: config.max_polls, maxResponseBytes: config.max_response_bytes, timeout: config.timeout_ms,
+    guarded: config.guarded ?? false, maxAttempts: config.max_attempts, maxPolls: config.max_polls, maxResponseBytes: config.max_response_bytes, timeout: config.timeout_ms,
     retryAfterCap: config.retry_after_cap_ms, budget: config.budget_reserve && new Budget({ reserve: config.budget_reserve }),
   })) {
     if (value !== undefined) {

@@ -8,7 +8,7 @@ import { inspect } from 'node:util';
 import { createFetch, RetryError } from 'fanonce';
 
 const OK = 'HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}';
-const quick = { backoff: { base: 1, cap: 1 } };
+const quick = { guarded: false, backoff: { base: 1, cap: 1 } };
 
 /** Runs use with a server that gives connection n to handlers[n]; the last one repeats. A string is an answer. */
 async function serve(handlers, use) {
@@ -129,7 +129,7 @@ test('an attempt ends in the middle of its body', () => serve([(socket) => socke
 }));
 
 test('a body that is too long', () => serve(['HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345'], async (url) => {
-  const e = await failure(createFetch({ maxResponseBytes: 4 })(url, post));
+  const e = await failure(createFetch({ guarded: false, maxResponseBytes: 4 })(url, post));
   assert.deepEqual([e.outcome, e.reason, await e.response.text()], ['Completed', 'too-large', '1234']);
 }));
 

@@ -1,0 +1,47 @@
+package saga_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+// The first answer is lost after the effect, and an ingress without a backend answers the next attempts, as during a
+// deployment. The saga asks on, and is not compensated for what the ingress says.
+func TestRun_ingressAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 401, 403, 404, 405, 410, 422, 429, 501, 502, 503, 505} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				s.services.Script("payment.charge", sagatest.LoseAnswer(), sagatest.Gateway(status), sagatest.Gateway(status))
+				_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+				require.NoError(s, err)
+				s.wantEffects("payment.charge", 1, 0)
+			})
+		})
+	}
+}
+
+// A proxy answers 2xx in place of the service, as with a page to sign in. That is no result of a step: the saga is
+// compensated, and the step has no effect that stays.
+func TestRun_proxyAnswersForTheService(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				s.services.Script("payment.charge", sagatest.Gateway(status))
+				_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+				require.ErrorIs(s, err, saga.ErrCompensated)
+				require.ErrorContains(s, err, "retry.Unguarded()")
+				s.wantEffects("payment.charge", 0, 0)
+			})
+		})
+	}
+}
