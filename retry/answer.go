@@ -3,6 +3,9 @@ package retry
 import (
 	"bytes"
 	"cmp"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,6 +33,8 @@ type answer struct {
 	detail  string         // of either problem
 	cut     bool           // the body is longer than Body
 
+	decoded []byte // the beginning of a body that has a Content-Encoding; nil: it has none, or an unknown one
+
 	unmarked bool // the service marks its answers, and this one has neither mark nor code
 }
 
@@ -40,8 +45,35 @@ func (a *answer) usable() bool { return a.success() && !a.cut && !a.unmarked }
 // tooLong reports whether it is a 2xx whose body is longer than the cap.
 func (a *answer) tooLong() bool { return a.success() && a.cut }
 
-// snippet returns the beginning of the body.
-func (a *answer) snippet() []byte { return a.Body[:min(len(a.Body), maxSnippet)] }
+// snippet returns the beginning of the body, decoded.
+func (a *answer) snippet() []byte {
+	if a.decoded != nil {
+		return a.decoded
+	}
+	return a.Body[:min(len(a.Body), maxSnippet)]
+}
+
+// decode returns the beginning of a body that a caller got encoded, because its request had an Accept-Encoding of its
+// own; nil if the coding is none that the client knows. What can be read of a body that was cut counts.
+func decode(coding string, body []byte) []byte {
+	var plain io.Reader
+	var err error
+	switch strings.ToLower(strings.TrimSpace(coding)) {
+	case "gzip", "x-gzip":
+		plain, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate":
+		if plain, err = zlib.NewReader(bytes.NewReader(body)); err != nil { // some servers leave the zlib format out
+			plain, err = flate.NewReader(bytes.NewReader(body)), nil
+		}
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	decoded, _ := io.ReadAll(io.LimitReader(plain, maxSnippet))
+	return decoded
+}
 
 // replayedHeader reads Idempotent-Replayed, as this library's services and Stripe send it.
 func replayedHeader(header http.Header) (replayed, honoured bool) {
@@ -89,6 +121,7 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	if a.success() {
 		return nil
 	}
+	a.decoded = decode(a.Header.Get("Content-Encoding"), a.Body)
 	a.readProblem()
 	return nil
 }

@@ -20,7 +20,8 @@ type attemptTransport struct{}
 
 func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	e := exchangeOf(req.Context())
-	if req.Response == nil { // else a redirect led here, within the attempt
+	e.redirected = req.Response != nil
+	if !e.redirected {
 		e.begin()
 		e.repeats = 0
 	}

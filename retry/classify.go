@@ -128,7 +128,11 @@ var released = map[int]bool{
 // verdict returns what the attempt that just ended means.
 func (e *exchange) verdict() Verdict {
 	if e.answer == nil {
-		return verdictOf(e.failed, e.seen)
+		v := verdictOf(e.failed, e.seen)
+		if e.redirected && v.Outcome == NotSent {
+			v.Outcome, v.Evidence = Rejected, "redirected elsewhere, and there: "+v.Evidence
+		}
+		return v
 	}
 	if e.answer.usable() {
 		return StatusVerdict(e.answer.Status) // nothing in its headers could make it another
@@ -310,7 +314,10 @@ func verdictOf(err error, seen *evidence) Verdict {
 	// Where there was a connection, net/http may have delivered the request over
 	// it before the delivery that failed so. Only a refused stream excludes
 	// that: HTTP/2 repeats nothing that was processed.
-	if seen.nothingSent() || f.unsent && (seen.got.Load() == 0 || refusedStream(err, seen)) {
+	// A transport without httptrace hooks shows no connection: there a body that was read may have been sent.
+	var stream *streamError
+	given := errors.As(err, &stream) && stream.given
+	if seen.nothingSent() || f.unsent && !given && (seen.got.Load() == 0 || refusedStream(err, seen)) {
 		v.Outcome = NotSent
 		if seen.unwritten.Load() {
 			v.Evidence += " before the request was written"

@@ -104,7 +104,9 @@ func (c *Client) exchangeRequest(req *http.Request, name func(*Call) error, foll
 		err = call.checkOrigin(req)
 	}
 	if err != nil {
-		failed := c.Refuse(req.Context(), call.task(), err)
+		task := call.task()
+		task.Resumed = task.Resumed || isRerun(req.Context()) && !isSafe(call.Method)
+		failed := c.Refuse(req.Context(), task, err)
 		failed.Retryable = req.Context().Err() != nil && !errors.Is(err, ErrInvalid)
 		return nil, failed
 	}

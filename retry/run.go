@@ -46,9 +46,12 @@ type run struct {
 // resume takes in that the inbound request in ctx is a rerun: its earlier run may have made
 // the call. reads says that the call asks for no effect.
 func (r *run) resume(ctx context.Context, reads bool) {
-	if in, _ := wire.FromContext(ctx); in.Rerun && !reads {
-		r.task.Resumed = true
-	}
+	r.task.Resumed = r.task.Resumed || isRerun(ctx) && !reads
+}
+
+func isRerun(ctx context.Context) bool {
+	in, _ := wire.FromContext(ctx)
+	return in.Rerun
 }
 
 // open starts the clock of the call that r.task is, and notes it in the Calls of ctx; call is
