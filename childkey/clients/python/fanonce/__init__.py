@@ -519,8 +519,7 @@ _BY_HUNDRED = {
 }
 
 _UNCLEAR = _row(_UNKNOWN, _RETRY, "409 without a code: an earlier attempt is running, or the callee refused")
-_UNMARKED = _row(_UNKNOWN, _STOP, "2xx without the mark of a guard")
-_DOUBTED = _row(_UNKNOWN, _RETRY, "refused without the mark of a guard, and an earlier attempt may have taken effect")
+_UNMARKED = _row(_UNKNOWN, _STOP, "a 2xx without the mark of a guard")
 _RELEASED = frozenset((401, 403, 407, 408, 421, 423, 425, 429))  # 4xx that a guarded service does not store
 
 
@@ -848,15 +847,21 @@ class _Run:
     def judge(self, answer: Response) -> _Verdict:
         self.code = self.detail = ""
         if answer.status // 100 == 2:
-            keyed = self.key and self.request.method not in _SAFE
-            if self.client._guarded and keyed and answer.headers.flag(HEADER_REPLAYED) is None:
+            if self.unmarked(answer):
                 return _UNMARKED
             return _row(_COMPLETED, _STOP, "2xx, longer than the client reads") if answer.cut else _by_status(answer.status)
         layer, problem = self.read_problem(answer)
         v = self.classify(answer, layer)
+        if not layer and self.unmarked(answer) and self.tally.maybe and v.action == _STOP:  # a proxy's word, as a 502 is
+            v = _row(v.outcome, _RETRY, v.evidence + ", and not by the service's guard", v.proven)
         asked = problem.retry_after_ms / 1000 if problem and problem.retry_after_ms > 0 else retry_after(answer.headers, self.client._now())
         forbids = answer.headers.flag(HEADER_SHOULD_RETRY) is False and answer.status != 401
         return _Verdict(v.outcome, v.action, v.proven, v.evidence, asked, forbids)
+
+    def unmarked(self, answer: Response) -> bool:
+        """Return whether the answer lacks the mark that every answer of a guarded handler has."""
+        guarded = self.client._guarded and self.key and self.request.method not in _SAFE
+        return bool(guarded) and answer.headers.flag(HEADER_REPLAYED) is None
 
     def read_problem(self, answer: Response) -> Tuple[str, Optional[Problem]]:
         """Find out who refused the call, and why. Return the code of the idempotency layer, or ""."""
@@ -886,7 +891,7 @@ class _Run:
         v = _UNCLEAR if self.key and answer.status == 409 else _by_status(answer.status)
         replayed = answer.headers.flag(HEADER_REPLAYED)
         if replayed is None:
-            return _DOUBTED if self.tally.maybe and v.outcome is _REJECTED and v.action == _STOP else v
+            return v
         if answer.status // 100 == 3:
             return _row(_COMPLETED, _STOP, "redirected after it ran", True)
         if answer.status // 100 == 4 and (replayed or answer.status not in _RELEASED):
@@ -899,7 +904,7 @@ class _Run:
         """Add the end of an attempt. Return the wait before the next one, or why there is none."""
         self.tally.add(v)
         self.asked = v.retry_after
-        self.retryable = v.action != _STOP and not v.not_retryable
+        self.retryable = v is _UNMARKED or v.action != _STOP and not v.not_retryable
         if v.not_retryable:
             return 0.0, "not-retryable"
         if v.action == _STOP:

@@ -21,8 +21,8 @@ export const HEADER_RETRY_AFTER_MS = 'Retry-After-Ms';
 export const HEADER_FORWARD = 'Idempotent-Forward';
 /** Returns true or false if the header has one line that says so, else undefined. */
 export function flag(headers, name) {
-    const text = headers.get(name);
-    return text === 'true' ? true : text === 'false' ? false : undefined;
+    const text = headers.get(name)?.toLowerCase();
+    return text === 'true' || text === '?1' ? true : text === 'false' || text === '?0' ? false : undefined;
 }
 /** Returns the first line of a header whose lines have no comma; '' if there is none. */
 export function first(headers, name) {
@@ -31,7 +31,7 @@ export function first(headers, name) {
 // lines returns the values of a header, which Headers joins with commas. A date has a comma of its own, before its day.
 function lines(headers, name) {
     const text = headers.get(name);
-    return text === null ? [] : text.split(/,(?![ \t]*\d{2}[ -][A-Z][a-z]{2}[ -]\d)/).map((line) => line.trim());
+    return text === null ? [] : text.split(/,(?![ \t]*\d{1,2}[ -][A-Z][a-z]{2}[ -]\d)/).map((line) => line.trim());
 }
 /**
  * Returns how many milliseconds an answer asks to wait; 0 if it asks for nothing that can be read.
@@ -52,7 +52,8 @@ function longest(waits) {
     return known.length === 0 ? undefined : Math.max(...known);
 }
 function whole(text, unit) {
-    return /^[0-9]+$/.test(text) ? Number(text) * unit : undefined;
+    const found = /^([0-9]+)(?:\.([0-9]+))?$/.exec(text); // a fraction is rounded up
+    return found === null ? undefined : (Number(found[1]) + (/[1-9]/.test(found[2] ?? '') ? 1 : 0)) * unit;
 }
 function until(line, headers, now) {
     const at = httpDate(line);
@@ -61,9 +62,9 @@ function until(line, headers, now) {
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const MONTH = `(?<month>${MONTHS.join('|')})`;
 const CLOCK = '(?<h>\\d{2}):(?<m>\\d{2}):(?<s>\\d{2})';
-// The three forms of a date (RFC 9110 section 5.6.7). Date.parse takes many more.
+// The three forms of a date (RFC 9110 section 5.6.7), and what servers write for GMT. Date.parse takes many more.
 const DATES = [
-    new RegExp(`^[A-Z][a-z]{2}, (?<day>\\d{2}) ${MONTH} (?<year>\\d{4}) ${CLOCK} GMT$`),
+    new RegExp(`^[A-Z][a-z]{2}, (?<day>\\d{1,2}) ${MONTH} (?<year>\\d{4}) ${CLOCK} (?:GMT|UTC|(?<zone>[+-]\\d{4}))$`),
     new RegExp(`^[A-Z][a-z]+day, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${CLOCK} GMT$`),
     new RegExp(`^[A-Z][a-z]{2} ${MONTH} (?<day>[ \\d]\\d) ${CLOCK} (?<year>\\d{4})$`),
 ];
@@ -79,5 +80,6 @@ function httpDate(text) {
     }
     const year = found.year.length === 2 ? Number(found.year) + (Number(found.year) >= 69 ? 1900 : 2000) : Number(found.year);
     const date = new Date(Date.UTC(2000, 0, 1, h, m, s));
-    return date.setUTCFullYear(year, MONTHS.indexOf(found.month), day);
+    const zone = Number(found.zone ?? 0); // as +0130
+    return date.setUTCFullYear(year, MONTHS.indexOf(found.month), day) - (Math.trunc(zone / 100) * 60 + zone % 100) * 60_000;
 }

@@ -72,18 +72,23 @@ export class Run {
         const { response } = answer;
         this.#code = this.#detail = '';
         const replayed = flag(response.headers, HEADER_REPLAYED);
+        let unmarked = this.#config.guarded && this.#call.key !== '' && !SAFE.has(this.#call.method) && replayed === undefined;
         if (response.ok) {
-            if (this.#config.guarded && this.#call.key !== '' && !SAFE.has(this.#call.method) && replayed === undefined) {
+            if (unmarked) {
                 return UNMARKED;
             }
             return answer.cut ? TOO_LONG : ofStatus(response.status);
         }
         const { layer, problem } = this.#readProblem(answer);
         const shouldRetry = flag(response.headers, HEADER_SHOULD_RETRY);
-        const verdict = ofRefusal({
+        unmarked &&= layer === '';
+        let verdict = ofRefusal({
             status: response.status, type: response.type, code: layer, replayed, shouldRetry,
-            keyed: this.#call.key !== '', resumed: this.#call.resumed, maybe: this.#tally.maybe,
+            keyed: this.#call.key !== '', resumed: this.#call.resumed,
         });
+        if (unmarked && this.#tally.maybe && verdict.action === 'stop') { // a proxy's word, as a 502 is
+            verdict = { ...verdict, action: 'retry', evidence: `${verdict.evidence}, and not by the service's guard` };
+        }
         const asked = problem !== undefined && problem.retryAfterMs > 0 ? problem.retryAfterMs : retryAfter(response.headers, this.#config.now());
         // With other credentials, which whoever begins anew may have, a retry can help after a 401.
         return { ...verdict, retryAfter: asked, notRetryable: shouldRetry === false && response.status !== 401 };
@@ -109,7 +114,7 @@ export class Run {
     #end(v) {
         this.#tally.add(v);
         this.#asked = v.retryAfter;
-        this.#retryable = v.action !== 'stop' && !v.notRetryable;
+        this.#retryable = v === UNMARKED || (v.action !== 'stop' && !v.notRetryable);
         if (v.notRetryable) {
             return { stop: 'not-retryable' };
         }

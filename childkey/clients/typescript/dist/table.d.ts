@@ -43,8 +43,6 @@ export interface Refusal {
     readonly keyed: boolean;
     /** Whether an earlier process may have sent the call. */
     readonly resumed: boolean;
-    /** Whether an earlier attempt may have taken effect. */
-    readonly maybe: boolean;
 }
 /** Returns what a refusal means. Its code decides before its status does. */
 export declare function ofRefusal(r: Refusal): Verdict;

@@ -56,9 +56,7 @@ const HUNDREDS = new Map([
 /** The row of a 2xx whose body is longer than the client reads. */
 export const TOO_LONG = row('Completed', 'stop', '2xx, longer than the client reads');
 /** The row of a 2xx that does not come from the service. */
-export const UNMARKED = row('Unknown', 'stop', '2xx without the mark of a guard');
-/** The row of a refusal without the mark of a guard, while an earlier attempt may have taken effect. */
-const DOUBTED = row('Unknown', 'retry', 'refused without the mark of a guard, and an earlier attempt may have taken effect');
+export const UNMARKED = row('Unknown', 'stop', 'a 2xx without the mark of a guard');
 /** The row of a 409 without a code to a call with a key. */
 const UNCLEAR = row('Unknown', 'retry', '409 without a code: an earlier attempt is running, or the callee refused');
 /** A browser shows neither the status nor the headers of a redirect that is not followed. */
@@ -79,10 +77,7 @@ export function ofRefusal(r) {
         return HIDDEN_REDIRECT;
     }
     const plain = r.keyed && r.status === 409 ? UNCLEAR : ofStatus(r.status);
-    if (r.replayed !== undefined) {
-        return ofHonoured(r, plain);
-    }
-    return r.maybe && plain.outcome === 'Rejected' && plain.action === 'stop' ? DOUBTED : plain;
+    return r.replayed === undefined ? plain : ofHonoured(r, plain);
 }
 function ofCode(r, v) {
     if (r.code === 'key-reused' && r.resumed) { // the other payload may be this very call, as an earlier process spelled it

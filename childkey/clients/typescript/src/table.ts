@@ -88,10 +88,7 @@ const HUNDREDS: ReadonlyMap<number, Verdict> = new Map([
 export const TOO_LONG = row('Completed', 'stop', '2xx, longer than the client reads');
 
 /** The row of a 2xx that does not come from the service. */
-export const UNMARKED = row('Unknown', 'stop', '2xx without the mark of a guard');
-
-/** The row of a refusal without the mark of a guard, while an earlier attempt may have taken effect. */
-const DOUBTED = row('Unknown', 'retry', 'refused without the mark of a guard, and an earlier attempt may have taken effect');
+export const UNMARKED = row('Unknown', 'stop', 'a 2xx without the mark of a guard');
 
 /** The row of a 409 without a code to a call with a key. */
 const UNCLEAR = row('Unknown', 'retry', '409 without a code: an earlier attempt is running, or the callee refused');
@@ -119,8 +116,6 @@ export interface Refusal {
   readonly keyed: boolean;
   /** Whether an earlier process may have sent the call. */
   readonly resumed: boolean;
-  /** Whether an earlier attempt may have taken effect. */
-  readonly maybe: boolean;
 }
 
 /** Returns what a refusal means. Its code decides before its status does. */
@@ -133,10 +128,7 @@ export function ofRefusal(r: Refusal): Verdict {
     return HIDDEN_REDIRECT;
   }
   const plain = r.keyed && r.status === 409 ? UNCLEAR : ofStatus(r.status);
-  if (r.replayed !== undefined) {
-    return ofHonoured(r, plain);
-  }
-  return r.maybe && plain.outcome === 'Rejected' && plain.action === 'stop' ? DOUBTED : plain;
+  return r.replayed === undefined ? plain : ofHonoured(r, plain);
 }
 
 function ofCode(r: Refusal, v: Verdict): Verdict {
