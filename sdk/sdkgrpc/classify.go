@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -26,6 +27,7 @@ import (
 const (
 	headerStatus   = "Grpc-Status"            // the number of the code
 	headerNotSent  = "Grpc-Not-Sent"          // true: the call did not leave
+	headerLocal    = "Grpc-Local"             // the code on the wire, where the status may not be the callee's
 	headerPushback = "Grpc-Retry-Pushback-Ms" // gRFC A6; as it came
 )
 
@@ -44,6 +46,13 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	end := code.Code(a.status.GetCode())
 	p := problem{Title: end.String(), Status: cmp.Or(statuses[end], http.StatusInternalServerError), Detail: a.status.GetMessage()}
 	header.Set(headerStatus, strconv.Itoa(int(a.status.GetCode())))
+	switch {
+	case a.notSent:
+	case a.wire == codes.OK && a.local(end):
+		header.Set(headerLocal, "OK")
+	case a.wire == codes.ResourceExhausted && a.headed, a.local(end):
+		header.Set(headerLocal, code.Code(a.wire).String())
+	}
 	if a.notSent {
 		header.Set(headerNotSent, "true")
 	}
@@ -54,6 +63,9 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	header.Set("Content-Type", wire.ProblemContentType)
 	return p.Status, body
 }
+
+// local reports whether an interceptor of the client made the status of the answer.
+func (a *answer) local(end code.Code) bool { return a.overGRPC && code.Code(a.wire) != end }
 
 // details takes what callers act on from the details of a status. A gateway may have lost the metadata.
 func details(s *spb.Status, header http.Header, p *problem) {
@@ -116,11 +128,25 @@ func verdict(name string, a retry.Answer) retry.Verdict {
 	switch {
 	case notSent:
 		v.Outcome = retry.NotSent
+	case a.Header.Get(headerLocal) != "":
+		return localVerdict(a, v)
 	case !a.Honoured:
 	case v.Outcome == retry.Rejected && (a.Replayed || !released[name]):
 		v.Proven, v.Evidence = true, "the callee's stored answer"
 	case a.Replayed:
 		v.Action, v.Evidence = retry.Stop, "a stored "+name // the same answer again, for ever
+	}
+	return v
+}
+
+// localVerdict returns what a status means that may not be the callee's own: an interceptor of the client
+// made it, or grpc-go did on either side because the answer is too long. A guard does not store
+// RESOURCE_EXHAUSTED, so the answer that it repeats was another one.
+func localVerdict(a retry.Answer, v retry.Verdict) retry.Verdict {
+	v.Outcome, v.Evidence = retry.Unknown, "a status that may have been made after the callee answered"
+	wired := a.Header.Get(headerLocal)
+	if wired == "OK" && a.Honoured || wired == "RESOURCE_EXHAUSTED" && a.Replayed {
+		v.Outcome, v.Action, v.Evidence = retry.Completed, retry.Stop, "the callee's guard has an answer, and it was refused on its way"
 	}
 	return v
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 )
 
 // DialOptions returns the options for the connections that this package uses. They disable gRPC's
@@ -23,6 +24,8 @@ type evidence struct {
 	trace   *httptrace.ClientTrace // nil: nobody listens
 	watched atomic.Bool            // the connection has our DialOptions
 	sent    atomic.Bool            // the headers were written, or nobody can know
+	headed  atomic.Bool            // the answer has a header of its own: the callee began to answer
+	ended   atomic.Int64           // the code that the last call over the connection ended with, plus 1; 0: none did
 }
 
 type evidenceKey struct{}
@@ -63,7 +66,7 @@ func watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return invoker(ctx, method, req, reply, cc, opts...)
 }
 
-// A watcher sees the headers of calls leave.
+// A watcher sees the headers of calls leave, and how calls ended before interceptors had a say.
 type watcher struct{}
 
 // TagRPC implements stats.Handler.
@@ -71,10 +74,17 @@ func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 
 // HandleRPC implements stats.Handler.
 func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	if out, ok := s.(*stats.OutHeader); ok && out.Client {
-		if e := evidenceFrom(ctx); e != nil {
-			e.noteDelivery()
-		}
+	e := evidenceFrom(ctx)
+	if e == nil || !s.IsClient() {
+		return
+	}
+	switch s := s.(type) {
+	case *stats.OutHeader:
+		e.noteDelivery()
+	case *stats.InHeader:
+		e.headed.Store(true)
+	case *stats.End:
+		e.ended.Store(int64(status.Code(s.Error)) + 1)
 	}
 }
 

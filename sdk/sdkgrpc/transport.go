@@ -39,6 +39,11 @@ type answer struct {
 	header  http.Header // with the trailer
 	body    []byte      // the message, where nobody else has it
 	notSent bool
+
+	// of a status over gRPC
+	wire     codes.Code // what the call ended with, whatever an interceptor of the client made of it
+	headed   bool       // the callee began to answer
+	overGRPC bool       // else wire says nothing
 }
 
 // A markedInvocation is an invocation in a ctx. Code that runs under that ctx, such as a HeaderFunc, may make calls of its
@@ -147,7 +152,10 @@ func overGRPC(ctx context.Context, method string, header http.Header, call func(
 	if ended := ctx.Err(); ended != nil && (s.Code() == codes.DeadlineExceeded || s.Code() == codes.Canceled) {
 		return answer{}, context.Cause(ctx) // package retry knows whose time it was
 	}
-	a.status = s.Proto()
+	a.status, a.wire, a.headed, a.overGRPC = s.Proto(), s.Code(), e.headed.Load(), true
+	if ended := e.ended.Load(); ended > 0 {
+		a.wire = codes.Code(ended - 1)
+	}
 	return a, nil
 }
 
