@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,4 +164,31 @@ func TestDoors_noParentKey(t *testing.T) {
 		require.Equal(t, retry.NotSent, failed.Outcome)
 	}
 	s.requireOnce(t, 0)
+}
+
+// A service that forwards the headers that it got does not forward its own key.
+func TestDoors_forwardedHeaders(t *testing.T) {
+	t.Parallel()
+	forwarded := metadata.Pairs("x-request-id", "r-1", "idempotency-key", "inbound", "idempotency-cancels", `"inbound"`,
+		"idempotency-first-sent", "no time", "retry-attempt", "99", "request-timeout-ms", "1")
+	var seen atomic.Value
+	s := &stock{reserve: func(ctx context.Context, _ *stockpb.ReserveRequest) (error, bool) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		seen.Store(md)
+		return nil, false
+	}}
+	overGRPC, overConnect := listen(t, s)
+	for i, d := range doors(t, overGRPC, overConnect, insistent) {
+		if i == 1 || i == 3 {
+			continue // connect has no outgoing metadata
+		}
+		ctx := metadata.NewOutgoingContext(under(t.Context(), "order-1-"+strconv.Itoa(i)), forwarded)
+		_, err := d.call(ctx, line("tea"))
+		require.NoError(t, err, d.name)
+		md := seen.Load().(metadata.MD)
+		require.Equal(t, []string{"r-1"}, md.Get("x-request-id"))
+		require.Len(t, md.Get("idempotency-key"), 1)
+		require.Empty(t, md.Get("idempotency-cancels"))
+		require.Equal(t, []string{"1"}, md.Get("retry-attempt"))
+	}
 }

@@ -67,6 +67,9 @@ type connectStub struct {
 
 // invoke makes one attempt. ctx carries hooks, by which net/http tells package retry whether it was sent.
 func (c *connectStub) invoke(ctx context.Context, header http.Header) (answer, error) {
+	for _, name := range ours {
+		c.req.Header().Del(name)
+	}
 	for name, values := range header {
 		if !framing[name] {
 			c.req.Header()[name] = values

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -16,6 +17,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // A transport is where package retry sends the attempts of a call, each as an HTTP request. It makes
@@ -139,8 +143,15 @@ func (r *raw) invoke(ctx context.Context, header http.Header) (answer, error) {
 func overGRPC(ctx context.Context, method string, header http.Header, call func(context.Context, ...grpc.CallOption) error) (answer, error) {
 	e := &evidence{method: method, trace: httptrace.ContextClientTrace(ctx)}
 	e.begin()
-	own, _ := metadata.FromOutgoingContext(ctx)
-	out := metadata.NewOutgoingContext(context.WithValue(ctx, evidenceKey{}, e), metadata.Join(own, outgoing(header)))
+	md, _ := metadata.FromOutgoingContext(ctx) // a copy
+	for _, name := range ours {
+		md.Delete(name) // a service that forwards what it got must not forward its own key
+	}
+	if md == nil {
+		md = make(metadata.MD)
+	}
+	maps.Copy(md, outgoing(header))
+	out := metadata.NewOutgoingContext(context.WithValue(ctx, evidenceKey{}, e), md)
 	var head, trail metadata.MD
 	err := call(out, grpc.Header(&head), grpc.Trailer(&trail))
 	e.end()
@@ -164,6 +175,9 @@ var framing = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Content-Type": true, "Host": true, "Te": true,
 	"Transfer-Encoding": true, "User-Agent": true, headerMark: true,
 }
+
+// ours are the headers that only package sdk sets.
+var ours = append(retry.Fanonce().Headers, wire.HeaderKey)
 
 // outgoing returns the metadata that a request's header is.
 func outgoing(header http.Header) metadata.MD {
