@@ -34,6 +34,9 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // reads its answer. Nothing that it makes for the request serves another one, since a
 // transport may still hold a request when the next one is sent.
 func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
+	if req.Response != nil && e.answer != nil { // the call reached a service before this hop
+		e.tally.add(e.verdict())
+	}
 	e.answer, e.seen = nil, new(evidence)
 	ctx, cancel := e.limitAttempt(e.seen.trace(e.attempting))
 	defer cancel()

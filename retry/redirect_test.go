@@ -2,8 +2,10 @@ package retry_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -218,4 +220,22 @@ func TestSend_redirectedGetKeepsItsBody(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSend_redirectWithoutConnection shows that a call which was answered once is not NotSent.
+func TestSend_redirectWithoutConnection(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		rt := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/v2" {
+				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+			}
+			return &http.Response{
+				StatusCode: status, Header: http.Header{"Location": {"/v2"}}, Body: http.NoBody, Request: r, ProtoMajor: 1,
+			}, nil
+		})
+		failed := failure(t, newClient(t, over(rt)), post(stubURL))
+		require.Equal(t, retry.Rejected, failed.Outcome)
+		require.True(t, failed.Retryable)
+	}
 }
