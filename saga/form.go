@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -48,4 +49,34 @@ func decodeStrictly[T any](data []byte) (T, error) {
 		return v, fmt.Errorf("%w: %T has no member %s", journal.ErrNewer, v, name)
 	}
 	return v, nil
+}
+
+// decodeExactly refuses a result whose members are not those of T, as the result of another version of the
+// definition may be. A member that the result lacks would otherwise be zero.
+func decodeExactly[T any](data []byte) (T, error) {
+	v, err := decodeStrictly[T](data)
+	if err != nil {
+		return v, err
+	}
+	same, err := json.Marshal(v)
+	if err != nil {
+		return v, fmt.Errorf("%w: %w", journal.ErrCorrupt, err)
+	}
+	if !isSameJSON(data, same) {
+		return v, fmt.Errorf("%w: it is not what a %T is encoded as", journal.ErrCorrupt, v)
+	}
+	return v, nil
+}
+
+// isSameJSON reports whether a and b are one value. The order of an object's members may differ.
+func isSameJSON(a, b []byte) bool {
+	var values [2]any
+	for i, data := range [...][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if d.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }

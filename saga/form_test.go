@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,7 +192,7 @@ func TestForceOK_otherTypes(t *testing.T) {
 	})
 }
 
-// A result of another type is not there; one of another version may be of one.
+// A result of another type is not there, as nobody may take its zero value for the result.
 func TestRun_resultOfAnotherType(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -203,12 +204,61 @@ func TestRun_resultOfAnotherType(t *testing.T) {
 		_, err = other.Run(s.Context(), s.open(other), key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrNoResult)
 		require.ErrorIs(s, err, saga.ErrCorrupt)
-		next := saga.MustDefine("shape", 2, func(b *saga.Builder[order, struct{ Weight int }]) {
-			sent := saga.Step(b, book, saga.Map(b.Input(), func(order) booking { return booking{} }))
-			saga.Return(b, saga.Map(sent.Output(), func(parcel) struct{ Weight int } { return struct{ Weight int }{} }))
-		})
-		_, err = next.Run(s.Context(), s.open(next), key(s.T, "k"), basket)
-		require.NoError(s, err)
+	})
+}
+
+// runNext runs version 2 of a saga whose version 1 returned result, and requires what Run returns.
+func runNext[Old, New any](s *stage, name string, result Old, want New, wantErr error) {
+	s.Helper()
+	of := strings.ReplaceAll(name, " ", "-")
+	first := returning(of, 1, result)
+	_, err := first.Run(s.Context(), s.open(first), key(s.T, "k"), basket)
+	require.NoError(s, err, name)
+	next := returning(of, 2, *new(New))
+	got, err := next.Run(s.Context(), s.open(next), key(s.T, "k"), basket)
+	require.ErrorIs(s, err, wantErr, name)
+	require.Equal(s, want, got, name)
+}
+
+// returning is a saga that returns result.
+func returning[Out any](name string, version int, result Out) *saga.Definition[order, Out] {
+	return saga.MustDefine(name, version, func(b *saga.Builder[order, Out]) {
+		saga.Return(b, saga.StepFunc(b, "a.b", b.Input(), func(context.Context, saga.Call[order]) (Out, error) {
+			return result, nil
+		}).Output())
+	})
+}
+
+// The result of another version is a result only if it is of the declared type.
+func TestRun_resultOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	type (
+		number   struct{ Number string }
+		id       struct{ ID string }
+		more     struct{ Number, At string }
+		swapped  struct{ At, Number string }
+		optional struct {
+			Number string
+			At     string `json:",omitempty"`
+		}
+		outer struct{ In number }
+		other struct{ In id }
+	)
+	inBubble(t, func(s *stage) {
+		none := saga.ErrNoResult
+		runNext(s, "same type", number{"1"}, number{"1"}, nil)
+		runNext(s, "no result", nothing{}, nothing{}, nil)
+		runNext(s, "members in another order", more{"1", "now"}, swapped{"now", "1"}, nil)
+		runNext(s, "optional member is new", number{"1"}, optional{Number: "1"}, nil)
+		runNext(s, "member renamed", number{"1"}, id{}, none)
+		runNext(s, "member added", number{"1"}, more{}, none)
+		runNext(s, "member removed", more{"1", "now"}, number{}, none)
+		runNext(s, "no result before", nothing{}, number{}, none)
+		runNext(s, "no result now", number{"1"}, nothing{}, none)
+		runNext(s, "member of a member", outer{number{"1"}}, other{}, none)
+		runNext(s, "members of a list", []number{{"1"}}, []id(nil), none)
+		runNext(s, "number for a text", "1", 0, none)
+		runNext(s, "member in another case", struct{ NUMBER string }{"1"}, number{}, none)
 	})
 }
 

@@ -71,7 +71,8 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // ([ErrCompensated]), or it is [ErrStuck] or [ErrAbandoned]. The other errors are:
 //
 //   - [ErrKeyReused]: the saga with this key was started with another input.
-//   - [ErrNoResult]: the saga completed, and its result is not there.
+//   - [ErrNoResult]: the saga completed, and its result is not there, or is not of type Out. The latter
+//     happens to the result of another version of the definition.
 //   - [ErrNotFound]: the saga was swept while Run waited.
 //   - [ErrCorrupt]: the saga is over, and its record is damaged. Nobody knows how it ended.
 //   - [ErrNewer]: another process must read the record, such as one with the key that it is
@@ -155,12 +156,15 @@ func (d *Definition[In, Out]) outcome(r journal.Record, own bool) (Out, error) {
 		return none, fmt.Errorf("%w: saga %s %s", ErrNoResult, r.Name, r.ID)
 	}
 	read := decodeStrictly[Out]
-	if own || r.Plan != d.plan.Record.Hash { // another version's result may be of another type
+	switch {
+	case r.Plan != d.plan.Record.Hash: // another version's result may be of another type
+		read = decodeExactly[Out]
+	case own:
 		read = decodeLeniently[Out]
 	}
 	out, err := read(r.Result)
 	if err != nil {
-		return out, fmt.Errorf("%w: saga %s %s: %w", ErrNoResult, r.Name, r.ID, err)
+		return none, fmt.Errorf("%w: saga %s %s version %d: %w", ErrNoResult, r.Name, r.ID, r.Version, err)
 	}
 	return out, nil
 }
