@@ -128,7 +128,7 @@ func TestSend_doesNotGiveUpWhileAnAttemptFits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for range 200 {
-				rt := script(tt.before)
+				rt := script()
 				change := func(cfg *retry.Config) {
 					cfg.Rand, cfg.MaxAttempts = nil, 10
 					if tt.limit != nil {
@@ -142,7 +142,13 @@ func TestSend_doesNotGiveUpWhileAnAttemptFits(t *testing.T) {
 						ctx, cancel = context.WithTimeout(ctx, time.Second)
 						defer cancel()
 					}
-					time.AfterFunc(back, func() { rt.mu.Lock(); defer rt.mu.Unlock(); rt.steps = []step{status(200)} })
+					start := time.Now()
+					rt.steps = []step{func(req *http.Request) (*http.Response, error) {
+						if time.Since(start) < back {
+							return tt.before(req)
+						}
+						return status(200)(req)
+					}}
 					_, err := c.Send(ctx, post(stubURL))
 					require.NoError(t, err)
 				})
