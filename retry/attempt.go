@@ -20,8 +20,7 @@ type attemptTransport struct{}
 
 func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	e := exchangeOf(req.Context())
-	e.redirected = req.Response != nil
-	if !e.redirected {
+	if req.Response == nil { // else a redirect led here, within the attempt
 		e.begin()
 		e.repeats = 0
 	}

@@ -128,11 +128,7 @@ var released = map[int]bool{
 // verdict returns what the attempt that just ended means.
 func (e *exchange) verdict() Verdict {
 	if e.answer == nil {
-		v := verdictOf(e.failed, e.seen)
-		if e.redirected && v.Outcome == NotSent {
-			v.Outcome, v.Evidence = Rejected, "redirected elsewhere, and there: "+v.Evidence
-		}
-		return v
+		return verdictOf(e.failed, e.seen)
 	}
 	if e.answer.usable() {
 		return StatusVerdict(e.answer.Status) // nothing in its headers could make it another

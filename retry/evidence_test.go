@@ -301,30 +301,6 @@ func TestSend_bodyFailsUnderWay(t *testing.T) {
 	}
 }
 
-// A redirect is an answer of the callee: if its target cannot be reached, the call was not left unsent.
-func TestSend_redirectThenNoConnection(t *testing.T) {
-	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Connection", "close")
-		http.Redirect(w, r, "/v2", http.StatusTemporaryRedirect)
-	}))
-	t.Cleanup(srv.Close)
-	transport := retry.NewTransport()
-	dial, dials := transport.DialContext, 0
-	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dials++; dials%2 == 0 {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: errBroken}
-		}
-		return dial(ctx, network, address)
-	}
-	_, err := newClient(t, retry.Config{Transport: transport, MaxAttempts: 2}).Send(t.Context(), post(srv.URL))
-	var failed *retry.Error
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, []any{retry.Rejected, 307, 2}, []any{failed.Outcome, failed.Status, failed.Attempts}, "%v", err)
-	require.Contains(t, failed.Evidence, "redirected")
-}
-
 // In a rerun an earlier run may have made a call that now cannot even be read.
 func TestDo_unreadBodyInARerun(t *testing.T) {
 	t.Parallel()

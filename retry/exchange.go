@@ -21,8 +21,6 @@ type exchange struct {
 	follow bool // redirects
 	whole  bool // the caller gets the answer, whatever its status
 
-	redirected bool // the attempt was answered by a redirect that it follows
-
 	repeats int       // deliveries that net/http added to the attempt
 	seen    *evidence // of the last request of the attempt; nil: none was sent yet
 	answer  *answer   // of the attempt; nil: not complete
