@@ -52,12 +52,12 @@ type Config struct {
 	// longest runs. Zero means [DefaultHandlerTimeout].
 	HandlerTimeout time.Duration
 	// Retention is how long a completed key replays its answer, from its
-	// completion. It is also how old Idempotency-First-Sent may be for a key to
-	// run. It must not be shorter than Lease. Zero means [DefaultRetention].
+	// completion. It must not be shorter than Lease. Zero means [DefaultRetention].
 	Retention time.Duration
 	// AuditRetention is how long a record is kept, from its first claim. Past Retention the key answers
-	// response-gone. AuditRetention must not be shorter than Retention, nor longer than [MaxRetention]. Zero means
-	// [DefaultAuditRetention], or Retention if that is longer.
+	// response-gone. AuditRetention less Skew is also how old Idempotency-First-Sent may be for a key to run: until
+	// then no record means that nothing ran. AuditRetention must not be shorter than Retention, nor longer than
+	// [MaxRetention]. Zero means [DefaultAuditRetention], or Retention if that is longer.
 	AuditRetention time.Duration
 	// BodyRetention drops answers earlier than their records. A completed key
 	// replays for that time only, and then answers response-gone.

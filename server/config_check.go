@@ -199,10 +199,10 @@ func (c Config) checkLists() error {
 // longestWait is how long a request may ask to wait for another call's run.
 func (c *Config) longestWait() time.Duration { return max(DefaultWaitCap, c.Wait) }
 
-// window is how old a first-sent time may be for its key to run. It ends at
-// least one Skew before AuditRetention. Otherwise a record could be swept, and
-// then a request whose clock is ahead by the skew could run again.
-func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
+// window is how old a first-sent time may be for its key to run. As long as records live, no record means that
+// nothing ran. It ends one Skew before AuditRetention. Otherwise a record could be swept, and then a request whose
+// clock is ahead by the skew could run again.
+func (c Config) window() time.Duration { return c.AuditRetention - c.Skew }
 
 // maxServedBytes is the largest body that is kept in memory for the first caller.
 func (c *Config) maxServedBytes() int64 {

@@ -33,9 +33,14 @@ func TestFirstSent_retryWithoutIt(t *testing.T) {
 		require.Equal(t, http.StatusCreated, send(h, "k", "b").Code)
 		require.Equal(t, 3, runs, "released, and inside the window")
 
-		time.Sleep(server.DefaultRetention + time.Minute)
+		time.Sleep(server.DefaultAuditRetention - server.DefaultSkew - time.Minute)
+		require.Equal(t, http.StatusCreated, send(h, "new", "b", firstSent...).Code, "no record: nothing ran")
+		require.Equal(t, 4, runs)
+
+		time.Sleep(2 * time.Minute)
+		requireCode(t, send(h, "newer", "b", firstSent...), wire.KeyExpired)
 		requireCode(t, send(h, "late", "b"), wire.KeyExpired)
-		require.Equal(t, 3, runs)
+		require.Equal(t, 4, runs)
 	})
 }
 

@@ -98,7 +98,7 @@ func TestFollow_keepsAnExpiredRequestToItself(t *testing.T) {
 			h := newRoute(t, newGuard(t, deadly(memstore.New(), 1), server.Config{}), server.Keyed, slow(0, &runs))
 			var wg sync.WaitGroup
 			sendAt(&wg, 0, h, nil, func(w *httptest.ResponseRecorder) { requireCode(t, w, wire.StoreUnavailable) })
-			old := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now().Add(-2 * server.DefaultRetention))}
+			old := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now().Add(-server.DefaultAuditRetention))}
 			sendAt(&wg, time.Second, h, append(old, wait(10)...), func(w *httptest.ResponseRecorder) {
 				if w.Code != http.StatusOK { // the other ran before
 					requireCode(t, w, wire.KeyExpired)
