@@ -228,7 +228,7 @@ func TestDefine_listsEveryProblem(t *testing.T) {
 	require.ErrorAs(t, err, &plan)
 	require.ErrorIs(t, err, saga.ErrType)
 	for _, text := range []string{
-		"name: ", "version: 0", "input: type cannot be stored: chan int", "result: type cannot be stored: func()",
+		"name: ", "version: 0", "input: contract: JSON does not keep all of a value: chan int", "result: contract: JSON does not keep all of a value: func()",
 		`step "a"`, "has no exported field", "there is no Return",
 	} {
 		require.ErrorContains(t, err, text)

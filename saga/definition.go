@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -47,10 +48,10 @@ func Define[In, Out any](name string, version int, build func(b *Builder[In, Out
 		Name: name, Version: version, Input: formOf[In](),
 		UndoBudget: DefaultUndoBudget, MaxParallel: DefaultMaxParallel,
 	}}
-	if err := storable[In](); err != nil {
+	if err := contract.CheckType[In](); err != nil {
 		d.Problem(fmt.Errorf("input: %w", err))
 	}
-	if err := storable[Out](); err != nil {
+	if err := contract.CheckType[Out](); err != nil {
 		d.Problem(fmt.Errorf("result: %w", err))
 	}
 	if build == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 )
 
@@ -28,9 +29,8 @@ var (
 	ErrRetention = engine.ErrRetention
 	// ErrValue: a [Value] that is of no saga or of another one.
 	ErrValue = errors.New("saga: foreign value")
-	// ErrType: an input, output or result that JSON cannot carry there and back: it has no form there, is an
-	// interface with methods, or has members that would be lost. A member tagged `json:"-"` may be lost.
-	ErrType = errors.New("saga: type cannot be stored")
+	// ErrType is [contract.ErrType]: an input, output or result that JSON cannot carry there and back.
+	ErrType = contract.ErrType
 	// ErrPlanChanged: the journal has another plan under the definition's name and
 	// version. Give the definition a new version: sagas of both run side by side.
 	ErrPlanChanged = engine.ErrPlanChanged

@@ -102,7 +102,7 @@ func declare[In, Out any](d *engine.Draft, to engine.Address, in *engine.Node) *
 		s.Data = in.Needs
 	}
 	var zero Out
-	err := storable[Out]()
+	err := contract.CheckType[Out]()
 	if err == nil {
 		s.Zero, err = contract.Encode(zero)
 	}

@@ -224,7 +224,7 @@ func (f *functionError) take(o retry.Outcome) {
 var permanent = []error{
 	childkey.ErrDuplicateChild, childkey.ErrEmpty, childkey.ErrTooLong, childkey.ErrTooMany,
 	childkey.ErrBadKey, childkey.ErrBadName, childkey.ErrBadScope, childkey.ErrBadEncoding, childkey.ErrBadSecret,
-	contract.ErrInvalid, contract.ErrBody, wire.ErrBadHeader,
+	contract.ErrInvalid, contract.ErrBody, contract.ErrType, wire.ErrBadHeader,
 	retry.ErrConfig, retry.ErrInvalid, retry.ErrKeyReused, retry.ErrKeyExpired, retry.ErrKeyCancelled,
 	ErrConfig, ErrNoParent, ErrHasParent, ErrNoService, ErrRequest,
 	ErrNoCalls, ErrBranch, ErrPlan, ErrWaited, ErrCycle,

@@ -44,6 +44,7 @@ var causes = map[string]cause{
 
 	"contract.ErrBody":     {contract.ErrBody, false, false},
 	"contract.ErrInvalid":  {contract.ErrInvalid, false, false},
+	"contract.ErrType":     {contract.ErrType, false, false},
 	"wire.ErrBadHeader":    {wire.ErrBadHeader, false, false},
 	"wire.ErrNotRetryable": {wire.ErrNotRetryable, false, true}, // it says that retries cannot help, and not another run
 

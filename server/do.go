@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ import (
 // An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
 // every further call too, without its Err, beside the problem that was stored. After any other error nothing is
 // stored, and what follows is as the effect class says. The same holds after a panic, which goes on to Do's caller.
-// It also holds after a Response whose status is not 200 to 999; the error is [ErrNotStorable].
+// It also holds after a Response whose status is not 200 to 999; the error is [ErrNotStorable]. So is a type of which JSON loses a part, with [contract.ErrType].
 //
 // work's ctx is a run's ctx: the store's transaction, [Barrier], [store.OnComplete], [Settle] and the others work in
 // it. Its parent key is the hop key of key, with the task's scope and namespace ([childkey.Hop]).
@@ -168,6 +169,9 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 ) (out Out, replayed bool, err error) {
 	if fn == nil {
 		return out, false, reject("fn", "nil", "a function is required")
+	}
+	if err := cmp.Or(contract.CheckType[In](), contract.CheckType[Out]()); err != nil {
+		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	input, err := contract.Encode(in)
 	if err != nil {

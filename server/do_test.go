@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -200,6 +201,25 @@ func TestDo_badInput(t *testing.T) {
 			require.ErrorIs(t, err, tt.want, tt.name)
 		}
 	}
+	require.Zero(t, store.asked.Load())
+}
+
+// JSON would give two inputs that differ one fingerprint, or a replay another result.
+func TestDo_typesThatJSONLoses(t *testing.T) {
+	t.Parallel()
+	type card struct {
+		Cents  int
+		number string
+	}
+	_ = card{number: ""}
+	store := &flaky{TxStore: memstore.New()}
+	g := newGuard(t, store, server.Config{})
+	_, _, err := server.Do(t.Context(), g, payroll(server.Keyed), key(t, "k"), card{Cents: 1}, func(context.Context, card) (int, error) { t.Error("it ran"); return 0, nil })
+	require.ErrorIs(t, err, server.ErrArgument)
+	require.ErrorIs(t, err, contract.ErrType)
+	require.ErrorContains(t, err, "number")
+	_, _, err = server.Do(t.Context(), g, payroll(server.Keyed), key(t, "k"), 1, func(context.Context, int) ([]error, error) { t.Error("it ran"); return nil, nil })
+	require.ErrorIs(t, err, contract.ErrType)
 	require.Zero(t, store.asked.Load())
 }
 

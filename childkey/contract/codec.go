@@ -54,7 +54,7 @@ func (s strict) Decode(data []byte, v any) error {
 // callee. A nil codec is an error, and so is one whose ContentType is not a media type. See
 // [Operation.Err].
 func (op Operation[In, Out]) WithCodec(c Codec) Operation[In, Out] {
-	if op.Err() != nil {
+	if op.err != nil || op.method == "" {
 		return op
 	}
 	if c == nil {

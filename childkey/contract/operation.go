@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ type Operation[In, Out any] struct {
 	discriminators []string
 	codec          Codec // nil: JSON
 	err            error
+	lost           error // why JSON does not keep an In or an Out; nil: it does
 }
 
 // methodDelete is http.MethodDelete; this package must not import net/http.
@@ -72,6 +74,9 @@ func declare[In, Out any](method, service, name, path string) Operation[In, Out]
 		return op.refuse(err)
 	}
 	op.segments = segments
+	if err := cmp.Or(CheckType[In](), CheckType[Out]()); err != nil {
+		op.lost = fmt.Errorf("%w: %s %s: %w; another codec may keep it, see WithCodec", ErrInvalid, service, name, err)
+	}
 	return op
 }
 
@@ -122,12 +127,18 @@ func (op Operation[In, Out]) Encode(in In) ([]byte, error) {
 }
 
 // Err returns the first mistake in the declaration or in the arguments of At and For. It
-// wraps [ErrInvalid]. Nil means that the operation is valid.
+// wraps [ErrInvalid], and [ErrType] if the codec is JSON, which loses a part of an In or an
+// Out. Nil means that the operation is valid.
 func (op Operation[In, Out]) Err() error {
-	if op.err == nil && op.method == "" {
+	switch {
+	case op.err != nil:
+		return op.err
+	case op.method == "":
 		return fmt.Errorf("%w: not declared, use Post, Put, Patch or Delete", ErrInvalid)
+	case op.Codec() == JSON:
+		return op.lost
 	}
-	return op.err
+	return nil
 }
 
 // At returns the operation with the wildcard {name} of its path set to value,

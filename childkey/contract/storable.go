@@ -1,19 +1,38 @@
-package saga
+package contract
 
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// storable returns an error wrapping ErrType if JSON does not keep all parts of a T. Otherwise
-// the value would differ after a crash.
-func storable[T any]() error {
-	return checkType(place{of: reflect.TypeFor[T]()}, make(map[place]bool))
+// ErrType is wrapped by the error for a type of which JSON loses a part: a value of it would come back as another one.
+// It has no form in JSON, is an interface with methods, has a member that is not exported (tag it `json:"-"` if it may
+// be lost), two members of one name, or a MarshalJSON or MarshalText without its inverse.
+var ErrType = errors.New("contract: JSON does not keep all of a value")
+
+// CheckType returns nil if [Encode] and [Decode] keep all parts of a T, and else an error wrapping [ErrType] that names
+// the part. It is for packages that store values or compare them by their encoding. It is safe for concurrent use, and
+// cheap from the second call on.
+func CheckType[T any]() error {
+	t := reflect.TypeFor[T]()
+	if err, ok := checkedTypes.Load(t); ok {
+		return err.(checkedType).err //nolint:errcheck,forcetypeassert // nothing else is stored
+	}
+	err := checkType(place{of: t}, make(map[place]bool))
+	checkedTypes.Store(t, checkedType{err})
+	return err
 }
+
+// checkedTypes are the types that CheckType has seen: reflect.Type to checkedType.
+var checkedTypes sync.Map
+
+type checkedType struct{ err error } // nil: JSON keeps all of it
 
 // A place is a type and its place in a value. Values are encoded as they are and not through a
 // pointer. So package encoding/json calls methods with a pointer receiver only if the value is
