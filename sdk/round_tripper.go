@@ -3,6 +3,8 @@ package sdk
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,8 +25,8 @@ import (
 //	payments := paymentapi.NewClient(url, &http.Client{Transport: client.RoundTripper("payment")})
 //
 // The operation is the request's method and path template ([Service.Templates]), and its
-// discriminator is the path, without the path of [Service.URL]. [Service.OperationFunc]
-// replaces that rule. The derived key replaces one that the request has, such as the random
+// discriminator is the path, without the path of [Service.URL], or the SHA-256 of a path of
+// more than 256 bytes. [Service.OperationFunc] replaces that rule. The derived key replaces one that the request has, such as the random
 // key that stripe-go makes.
 //
 // Two requests with one operation, URL, host and body are the same call. If both are to take
@@ -256,7 +258,7 @@ func (s *service) operationOf(first *http.Request, path string) (callName, error
 		n.operation, n.discriminators, err = s.operation(&probe)
 		return n, err
 	}
-	n.discriminators = []string{path}
+	n.discriminators = []string{shorten(path)}
 	if s.templates == nil {
 		n.operation = first.Method
 		return n, nil
@@ -271,6 +273,16 @@ func (s *service) operationOf(first *http.Request, path string) (callName, error
 	}
 	n.operation = operationName(first.Method, template)
 	return n, nil
+}
+
+// shorten returns a path as a discriminator: as it is, or its hash if it is too long for one. No path is equal to a hash,
+// because paths begin with a slash.
+func shorten(path string) string {
+	if len(path) <= childkey.MaxDiscriminatorBytes {
+		return path
+	}
+	sum := sha256.Sum256([]byte(path))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // operationName returns the name of an operation with this template: its method and its
