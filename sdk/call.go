@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -165,15 +166,19 @@ func KeyOf[In, Out any](ctx context.Context, c *Client, op contract.Operation[In
 	return c.ChildKey(parent, op.Service(), op.Name(), op.Discriminators()...)
 }
 
-// A child is the key of a call, and the family in which it was derived.
+// A child is the key of a call, and the family in which it was derived. The zero child is that of a read.
 type child struct {
 	family *childkey.Family
 	key    childkey.Key
 }
 
 // deriveChild derives the key of req in the family that ctx carries. The family refuses a key
-// that it knows for another payload.
+// that it knows for another payload. A read, by a safe method, has no key and no family: it may be made again, as often
+// and as differently as anybody likes.
 func (s *service) deriveChild(ctx context.Context, req Request) (child, error) {
+	if isSafe(req.Method) {
+		return child{}, cmp.Or(childkey.CheckName(req.Operation), refuseUndo(req))
+	}
 	family := childkey.FamilyFromContext(ctx)
 	if family == nil {
 		return child{}, ErrNoParent
@@ -186,6 +191,14 @@ func (s *service) deriveChild(ctx context.Context, req Request) (child, error) {
 		return child{}, fmt.Errorf("%w: %s %s", err, req.Service, req.Operation)
 	}
 	return child{family, key}, nil
+}
+
+// refuseUndo returns an error for a read that is to undo a call.
+func refuseUndo(req Request) error {
+	if req.Cancels.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s asks for no effect, and cannot undo a call", ErrRequest, req.Method)
 }
 
 // payload digests what makes a callee take a call for another one. Headers are

@@ -35,8 +35,10 @@ type delivery struct {
 func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err error) {
 	resumed := call.Resumed
 	call.Resumed = false // a refusal is said of this run alone
-	if err := branchFrom(ctx).takeCall(call.Key); err != nil {
-		return d, err
+	if !call.Key.IsZero() {
+		if err := branchFrom(ctx).takeCall(call.Key); err != nil {
+			return d, err
+		}
 	}
 	now := time.Now()
 	before := o.child.begin(now)
@@ -118,6 +120,9 @@ func (h history) effects() bool { return h.maybe || h.completed || h.underWay > 
 
 // begin notes a call that begins at the time now, and returns what was known before.
 func (c child) begin(now time.Time) (before history) {
+	if c.family == nil {
+		return history{} // a read
+	}
 	c.family.Note(c.key, func(noted any) any {
 		h, _ := noted.(history)
 		before = h
@@ -133,6 +138,9 @@ func (c child) begin(now time.Time) (before history) {
 // end notes how a call ended. resumed says that the call began as Unknown because of
 // earlier calls. Then its outcome speaks for those too.
 func (c child) end(outcome retry.Outcome, resumed bool) {
+	if c.family == nil {
+		return
+	}
 	c.family.Note(c.key, func(noted any) any {
 		h, _ := noted.(history)
 		h.underWay--

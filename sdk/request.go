@@ -25,7 +25,8 @@ type Request struct {
 	// Discriminators tell several calls of the operation under one parent
 	// apart; nil means none. See childkey.Derive for their limits.
 	Discriminators []string
-	// Method is the HTTP method; "" means POST.
+	// Method is the HTTP method; "" means POST. A safe one (GET, HEAD, OPTIONS, TRACE) asks
+	// for no effect: such a call has no key.
 	Method string
 	// Path is appended to the service's URL, escaped; it starts with "/" and
 	// may have a query. Required.
@@ -58,6 +59,9 @@ type Request struct {
 // error is a [*retry.Error], whose Outcome says what is known of the effect. A mistake in
 // req is refused before anything is sent. ctx carries the parent key ([ErrNoParent]), which
 // is never sent itself.
+//
+// A call by a safe method (GET, HEAD, OPTIONS, TRACE) has no key, needs no parent key, and may be made again with another
+// path. What became of it in an earlier run does not matter: a refusal is a refusal.
 func (c *Client) Send(ctx context.Context, req Request) (*retry.Response, error) {
 	out, err := c.compose(ctx, req)
 	if err != nil {
@@ -109,7 +113,10 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	}
 	in, _ := wire.FromContext(ctx)
 	firstRun := false
-	if req.FirstSent.IsZero() {
+	switch {
+	case isSafe(req.Method): // what an earlier run read does not matter
+		in, req.FirstSent, req.Resumed = wire.Inbound{}, time.Time{}, false
+	case req.FirstSent.IsZero():
 		req.FirstSent, firstRun = in.FirstSent, !in.Rerun && !req.Resumed
 	}
 	out := &outgoing{service: s, child: child, firstRun: firstRun, call: retry.Call{
