@@ -146,7 +146,7 @@ func ourSender(t tuning) (sender, error) {
 		Backoff: retry.Backoff{Base: t.wait, Cap: t.longest},
 		Poll:    retry.Backoff{Base: t.wait, Cap: t.longest},
 		Budget:  limit,
-		Profile: retry.Fanonce(),
+		Profile: retry.Unguarded(),
 	})
 	if err != nil {
 		return nil, err
