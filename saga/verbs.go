@@ -72,10 +72,10 @@ func (o *operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 	return o.verbs.ForceUndone(ctx, id, step, by)
 }
 
-// Cancel has a saga compensated that is not past its pivot. When Cancel returns, the
-// execution that it found begins no further step or attempt. Calls that are running go on. The
-// next owner waits for them, or finds out what they did, and undoes it. If the pivot is
-// running it decides: if it completes, the saga goes on.
+// Cancel has a saga compensated. When Cancel returns, the execution that it found begins no
+// further step or attempt. Calls that are running go on. The next owner waits for them, or finds
+// out what they did, and undoes it. If the pivot has begun, or a step behind it, the saga may be
+// past the point where it could be undone: the error is an [ErrConflict], and nothing changes.
 //
 // Where another process executes the saga, Cancel waits for a second until that process
 // knows. So it does where this process has started or claimed the saga a moment ago. This holds as long as the journal answers that process within a second. If ctx

@@ -197,6 +197,9 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 		if loaded.isCommitted() {
 			return journal.Change{}, conflictError(r, "it is past the point where it could be undone")
 		}
+		if loaded.isPivotOpen() {
+			return journal.Change{}, conflictError(r, "its pivot has begun, and may have taken effect")
+		}
 		if r.Status == journal.Stuck {
 			c := changeToResume(r, p, r.Entries)
 			c.Cancel = true
