@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
@@ -292,8 +293,11 @@ var failures = []failure{
 	{"the host name could not be looked up", as[*net.DNSError](), Retry, true},
 	{"the certificate is not trusted", certificate, Stop, true},
 	{"the server does not speak TLS", notTLS, Stop, true},
+	{"the proxy refuses to connect", refusedByProxy, Stop, true},
+	{"the proxy could not connect", as[*connectError](), Retry, true},
 	{"no connection could be made", dial, Retry, true},
 	{"the server refused the stream unprocessed", refusedStream, Retry, true},
+	{"the server refused the TLS handshake", refusedHandshake, Stop, false},
 	{"the attempt timed out", timedOut, Retry, false},
 	{"the connection was reset", is(syscall.ECONNRESET), Retry, false},
 	{"the connection was closed before an answer came", isClosed, Retry, false},
@@ -307,6 +311,9 @@ func verdictOf(err error, seen *evidence) Verdict {
 	i := slices.IndexFunc(failures, func(f failure) bool { return f.match(err, seen) }) // the last row matches everything
 	f := failures[i]
 	v := Verdict{Outcome: Unknown, Action: f.action, Evidence: f.evidence}
+	if refused := new(connectError); errors.As(err, &refused) {
+		v.RetryAfter = refused.retryAfter
+	}
 	// Where there was a connection, net/http may have delivered the request over
 	// it before the delivery that failed so. Only a refused stream excludes
 	// that: HTTP/2 repeats nothing that was processed.
@@ -343,6 +350,28 @@ func certificate(err error, seen *evidence) bool {
 func notTLS(err error, seen *evidence) bool {
 	return as[tls.RecordHeaderError]()(err, seen) || errors.Is(err, http.ErrSchemeMismatch)
 }
+
+// refusedByProxy reports whether a proxy refused CONNECT by a 4xx that will be the same the next time.
+func refusedByProxy(err error, _ *evidence) bool {
+	var refused *connectError
+	return errors.As(err, &refused) && refused.status/100 == 4 && StatusVerdict(refused.status).Action == Stop
+}
+
+// refusedHandshake reports whether the server ended the handshake by an alert that will be the same the next time
+// (RFC 8446 section 6.2). With TLS 1.3 the alert comes when the client's side of the handshake is over, as where the
+// server wants a certificate of the client.
+func refusedHandshake(err error, _ *evidence) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return false
+	}
+	alert := reflect.ValueOf(op.Err) // crypto/tls keeps the type of alerts to itself
+	return alert.Kind() == reflect.Uint8 && slices.Contains(lastingAlerts, alert.Uint())
+}
+
+// lastingAlerts are handshake_failure, those about a certificate and its authority, access_denied, protocol_version,
+// insufficient_security, unrecognized_name, certificate_required and no_application_protocol.
+var lastingAlerts = []uint64{40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 120}
 
 func dial(err error, _ *evidence) bool {
 	var op *net.OpError

@@ -111,7 +111,7 @@ var handshakeTroubles = []trouble{
 		},
 	},
 	{
-		name: "client certificate wanted, TLS 1.3", outcome: retry.Unknown, action: retry.Retry, attempts: 2,
+		name: "client certificate wanted, TLS 1.3", outcome: retry.Unknown, action: retry.Stop, attempts: 1,
 		never: map[protocol]string{
 			plain: noTLS, http2: "it is a matter of time whether the refusal comes before the connection counts as one",
 		},

@@ -10,15 +10,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // NewTransport returns a transport as a [Client] makes one for itself, for clients that
 // need another proxy or other TLS settings. Change it before its first use. It differs from
-// [http.DefaultTransport] in three ways:
+// [http.DefaultTransport] in four ways:
 //
 //   - It keeps up to 256 idle connections, all of which may lead to one service.
 //   - It pings an HTTP/2 connection on which nothing arrived for 5 s, and closes the
@@ -28,6 +31,8 @@ import (
 //     before a byte of it was written is therefore [NotSent], as on a kept connection that
 //     the server has closed. With another DialContext, or with a DialTLSContext, such a
 //     request is [Unknown]: net/http does not tell what it has written.
+//   - Its OnProxyConnectResponse keeps the status and the Retry-After of a proxy that refuses
+//     CONNECT. A refusal that no repetition changes, such as 403 or 407, ends a call at once.
 func NewTransport() *http.Transport {
 	const idle, silence = 256, 5 * time.Second
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
@@ -41,7 +46,27 @@ func NewTransport() *http.Transport {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence},
+
+		OnProxyConnectResponse: keepRefusal,
 	}
+}
+
+// A connectError is the refusal of a proxy to connect to the service: nothing was sent to it.
+type connectError struct {
+	status     int
+	retryAfter time.Duration
+}
+
+func (e *connectError) Error() string {
+	return fmt.Sprintf("the proxy refused CONNECT: status %d %s", e.status, http.StatusText(e.status))
+}
+
+func keepRefusal(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	wait, _ := wire.RetryAfter(resp.Header, time.Now())
+	return &connectError{resp.StatusCode, wait}
 }
 
 // countedDial dials connections that know whether something was written to them.
