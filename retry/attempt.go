@@ -53,15 +53,15 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 		return nil, e.blame(ctx, err)
 	}
 	a.Replayed, a.Honoured = e.frozen.carrier.replayed(a.Header)
-	a.unmarked = e.frozen.carrier.profile.MarksAnswers && e.keyed() && !a.Honoured && a.code == ""
+	a.unmarked = e.frozen.carrier.profile.MarksAnswers && e.isKeyed() && !a.Honoured && a.code == ""
 	e.answer, e.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil
 }
 
-// keyed reports whether the call asks for an effect under a key, so that a guard would have
+// isKeyed reports whether the call asks for an effect under a key, so that a guard would have
 // marked the answer of its handler.
-func (e *exchange) keyed() bool { return !e.task.Key.IsZero() && !e.reads }
+func (e *exchange) isKeyed() bool { return !e.task.Key.IsZero() && !e.reads }
 
 // roundTrip sends out, and returns either an answer or an error, also for a transport that
 // breaks the contract of http.RoundTripper.

@@ -114,10 +114,19 @@ func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journ
 	return snapshot(r, now), true, nil
 }
 
-// log adds e to the audit log. The journal is locked.
+// keptEntries is how many entries the audit log keeps at least: the youngest ones.
+const keptEntries = 10_000
+
+// log adds an entry to the audit log. The journal is locked.
 func (j *Journal) log(e journal.AuditEntry) {
-	e.Number = int64(len(j.audit)) + 1
+	e.Number = 1
+	if n := len(j.audit); n > 0 {
+		e.Number += j.audit[n-1].Number
+	}
 	e.Revision = 0
+	if len(j.audit) == 2*keptEntries {
+		j.audit = slices.Clone(j.audit[keptEntries:])
+	}
 	j.audit = append(j.audit, e)
 }
 

@@ -2,7 +2,8 @@
 // without a database.
 //
 // Start with [New], and pass the store to server.NewGuard. Transactional handlers and the
-// completion hooks of Keyed handlers write through [Tx].
+// completion hooks of Keyed handlers write through [Tx]. Of the audit log the youngest 10,000
+// entries stay, and up to 20,000.
 //
 // The records belong to one process, and are gone when it exits. A second replica does not see
 // them, and a retry after a restart runs again. In production use a store that is durable and

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -75,8 +76,17 @@ func (s *Store) moveRecord(id store.ID, move func(store.Record, time.Time) (r st
 	return show(r, now), ok, nil
 }
 
-// log adds a line to the audit log. s.mu is held.
+// keptEntries is how many entries the audit log keeps at least: the youngest ones.
+const keptEntries = 10_000
+
+// log adds an entry to the audit log. s.mu is held.
 func (s *Store) log(e store.AuditEntry) {
-	e.Number = int64(len(s.audit)) + 1
+	e.Number = 1
+	if n := len(s.audit); n > 0 {
+		e.Number += s.audit[n-1].Number
+	}
+	if len(s.audit) == 2*keptEntries {
+		s.audit = slices.Clone(s.audit[keptEntries:])
+	}
 	s.audit = append(s.audit, e)
 }
