@@ -48,9 +48,9 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	header.Set(headerStatus, strconv.Itoa(int(a.status.GetCode())))
 	switch {
 	case a.notSent:
-	case a.wire == codes.OK && a.local(end):
+	case a.wire == codes.OK && a.isLocal(end):
 		header.Set(headerLocal, "OK")
-	case a.wire == codes.ResourceExhausted && a.headed, a.local(end):
+	case a.wire == codes.ResourceExhausted && a.headed, a.isLocal(end):
 		header.Set(headerLocal, code.Code(a.wire).String())
 	}
 	if a.notSent {
@@ -64,8 +64,8 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	return p.Status, body
 }
 
-// local reports whether an interceptor of the client made the status of the answer.
-func (a *answer) local(end code.Code) bool { return a.overGRPC && code.Code(a.wire) != end }
+// isLocal reports whether an interceptor of the client made the status of the answer.
+func (a *answer) isLocal(end code.Code) bool { return a.overGRPC && code.Code(a.wire) != end }
 
 // details takes what callers act on from the details of a status. A gateway may have lost the metadata.
 func details(s *spb.Status, header http.Header, p *problem) {
