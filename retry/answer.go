@@ -53,8 +53,9 @@ func (a *answer) snippet() []byte {
 	return a.Body[:min(len(a.Body), maxSnippet)]
 }
 
-// decode returns the beginning of a body that a caller got encoded, because its request had an Accept-Encoding of its
-// own; nil if the coding is none that the client knows. What can be read of a body that was cut counts.
+// decode returns the beginning of an encoded body: net/http leaves it encoded if the request has its own
+// Accept-Encoding. It returns nil if the client does not know the coding. If the body was cut, it returns the part that
+// can be read.
 func decode(coding string, body []byte) []byte {
 	var plain io.Reader
 	var err error

@@ -249,8 +249,9 @@ func (b breakingOff) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Megabytes of a body are sent, and then it breaks off or turns out to be another one. The callee may have worked with
-// what it got, whether the transport shows connections or not. A body of which nothing could be read was not sent.
+// Megabytes of a body are sent, and then it breaks off or turns out to be another one. The callee may have used
+// the bytes that it got, whether the transport shows connections or not. If nothing of a body could be read, it was not
+// sent.
 func TestSend_bodyFailsUnderWay(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20

@@ -20,7 +20,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// What no repetition repairs is tried once. A proxy that refuses CONNECT is asked again only where its status says that
+// If no repetition can help, there is one attempt. A proxy that refuses CONNECT is asked again only where its status says that
 // this can help, and not before the time that it names. The service got nothing in any case.
 func TestSend_proxyRefusesConnect(t *testing.T) {
 	t.Parallel()

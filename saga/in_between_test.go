@@ -11,7 +11,7 @@ import (
 )
 
 // The first answer is lost after the effect, and an ingress without a backend answers the next attempts, as during a
-// deployment. The saga asks on, and is not compensated for what the ingress says.
+// deployment. The saga asks again. An answer of the ingress does not make it undo the charge.
 func TestRun_ingressAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 405, 410, 422, 429, 501, 502, 503, 505} {
@@ -27,7 +27,7 @@ func TestRun_ingressAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A proxy answers 2xx in place of the service, as with a page to sign in. That is no result of a step: the saga asks
+// A proxy answers 2xx instead of the service, as with a page to sign in. That is not the result of a step: the saga asks
 // again, and takes the service's own answer.
 func TestRun_proxyAnswersForTheService(t *testing.T) {
 	t.Parallel()
