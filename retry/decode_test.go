@@ -16,8 +16,8 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// A request with an Accept-Encoding of its own gets its answer encoded, as net/http has it. What the answer means is in
-// the decoded body, whatever its coding; a caller that is given the answer gets it as it is.
+// If a request has its own Accept-Encoding, net/http leaves the answer encoded. The client reads the verdict from the
+// decoded body. A caller that gets the answer gets the encoded bytes.
 func TestSend_encodedRefusal(t *testing.T) {
 	t.Parallel()
 	const busy = `{"status":422,"errorCode":"704","message":"request already processed or in progress"}`

@@ -17,7 +17,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// TestSend_proxyAnswers has a proxy answer in place of a guarded service.
+// TestSend_proxyAnswers has a proxy answer instead of a guarded service.
 func TestSend_proxyAnswers(t *testing.T) {
 	t.Parallel()
 	guarded := under(retry.Fanonce(), quick)

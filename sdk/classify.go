@@ -97,11 +97,11 @@ func (e overruledError) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
-// Rejected returns err as the error of a branch's function ([AddFunc]) that knows that it had no effect and never
-// will, nor had an earlier run of it, whatever it called. The branch is Rejected, in a rerun too. The function of
-// a saga's step can return it as well, like saga.Rejected. The result wraps a [*retry.Error] and err, with the
-// status, detail and body of a callee's answer in err; a code of package wire is left out, as it speaks for one
-// call. Nil stays nil.
+// Rejected returns err as the error of a branch's function ([AddFunc]). By it the function states that neither this
+// run nor an earlier one had an effect, or will have one, whatever they called. The branch is Rejected, in a rerun
+// too. The function of a saga's step can return it as well, like saga.Rejected. The result wraps err and a
+// [*retry.Error]. That has the status, the detail and the body of a callee's answer in err, but no code of package
+// wire, because such a code speaks for one call. Nil stays nil.
 func Rejected(err error) error {
 	if err == nil {
 		return nil

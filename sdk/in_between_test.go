@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
@@ -94,7 +93,7 @@ func TestCall_successInBetween(t *testing.T) {
 	}
 }
 
-// A gateway that takes the mark away makes every success unknown, unless the profile says that there is no guard.
+// If a gateway takes the mark away, every success is unknown. The profile for services without a guard helps there.
 func TestCall_markTakenAway(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, func(_ int64, w http.ResponseWriter, r *http.Request, service http.Handler) {
@@ -115,7 +114,7 @@ func TestCall_markTakenAway(t *testing.T) {
 	require.EqualValues(t, 1, p.runs.Load())
 }
 
-// A transport hands every answer through as it is. What is noted of the call is what the mark says.
+// A transport hands every answer through as it is. It notes the call as Unknown, because the mark is missing.
 func TestRoundTripper_successInBetween(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, func(_ int64, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
@@ -174,16 +173,4 @@ func TestCall_refusalWithoutAMark(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		require.EqualValues(t, sent, p.sent.Load(), "with all attempts of the client")
 	}
-}
-
-// An operation that the guard would not see cannot be marked, so no typed handler serves it.
-func TestHandle_unguardedMethod(t *testing.T) {
-	t.Parallel()
-	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Methods: []string{http.MethodPost}})
-	require.NoError(t, err)
-	put := contract.Put[amount, charge]("payment", "set", "/charges")
-	var rejected *server.ConfigError
-	err = server.Handle(http.NewServeMux(), guard, put, server.Keyed, func(context.Context, amount) (charge, error) { return charge{}, nil })
-	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, "Config.Methods", rejected.Field)
 }

@@ -12,8 +12,12 @@ import (
 )
 
 // ErrType is wrapped by the error for a type of which JSON loses a part: a value of it would come back as another one.
-// It has no form in JSON, is an interface with methods, has a member that is not exported (tag it `json:"-"` if it may
-// be lost), two members of one name, or a MarshalJSON or MarshalText without its inverse.
+// These are such types:
+//
+//   - one that JSON cannot write, as a channel, or cannot read, as an interface with methods;
+//   - a struct with a member that is not exported (tag the member `json:"-"` if it may be lost);
+//   - a struct with two members of one name;
+//   - one with a MarshalJSON or MarshalText, but without the method that reads what it writes.
 var ErrType = errors.New("contract: JSON does not keep all of a value")
 
 // CheckType returns nil if [Encode] and [Decode] keep all parts of a T, and else an error wrapping [ErrType] that names
