@@ -31,6 +31,9 @@ const (
 	headerPushback = "Grpc-Retry-Pushback-Ms" // gRFC A6; as it came
 )
 
+// made are those that only this package makes: in an answer that came over a network they mean nothing.
+var made = []string{headerStatus, headerNotSent, headerLocal}
+
 // A problem is a status as the body of an answer over HTTP.
 type problem struct {
 	Title  string `json:"title"`
@@ -204,6 +207,9 @@ func readConnect(body []byte) (*spb.Status, bool) {
 
 // classifyConnect is the Profile.Classify of a service over connect.
 func classifyConnect(a retry.Answer) (retry.Verdict, bool) {
+	if v, ok := classify(a); ok { // of an interceptor
+		return v, true
+	}
 	s, ok := readConnect(a.Body)
 	if !ok {
 		return retry.Verdict{}, false // of a proxy

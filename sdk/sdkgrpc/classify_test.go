@@ -306,6 +306,21 @@ func TestDialOptions_disableRetries(t *testing.T) {
 	require.EqualValues(t, 5, made.Load())
 }
 
+// A connection that has the options twice gets as many attempts as any other.
+func TestDialOptions_twice(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int64
+	s := &stock{reserve: func(context.Context, *stockpb.ReserveRequest) (error, bool) {
+		made.Add(1)
+		return status.Error(codes.Unavailable, "not now"), true
+	}}
+	service, err := sdkgrpc.Service(dial(t, listenGRPC(t, s), sdkgrpc.DialOptions()...), four())
+	client := newClient(t, service, err)
+	_, err = sdk.Call(under(t.Context(), "k"), client, reserve, line("tea"))
+	require.Error(t, err)
+	require.EqualValues(t, 4, made.Load())
+}
+
 // A proxy answers connect's callers in its own way.
 func TestConnectService_proxy(t *testing.T) {
 	t.Parallel()

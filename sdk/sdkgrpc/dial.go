@@ -20,12 +20,13 @@ func DialOptions() []grpc.DialOption {
 // An evidence is what one attempt let be seen of its way. It speaks in the hooks by which package
 // retry learns the same of a request over HTTP.
 type evidence struct {
-	method  string                 // of an operation; "" for a generated client's call
-	trace   *httptrace.ClientTrace // nil: nobody listens
-	watched atomic.Bool            // the connection has our DialOptions
-	sent    atomic.Bool            // the headers were written, or nobody can know
-	headed  atomic.Bool            // the answer has a header of its own: the callee began to answer
-	ended   atomic.Int64           // the code that the last call over the connection ended with, plus 1; 0: none did
+	method  string                           // of an operation; "" for a generated client's call
+	trace   *httptrace.ClientTrace           // nil: nobody listens
+	watched atomic.Bool                      // the connection has our DialOptions
+	sent    atomic.Bool                      // the message was written, or nobody can know
+	payload atomic.Pointer[stats.OutPayload] // the last that was seen: a connection may have our DialOptions twice
+	headed  atomic.Bool                      // the answer has a header of its own: the callee began to answer
+	ended   atomic.Int64                     // the code that the last call over the connection ended with, plus 1; 0: none did
 }
 
 type evidenceKey struct{}
@@ -42,8 +43,8 @@ func (e *evidence) begin() {
 	}
 }
 
-// noteDelivery says that the headers of the call were written. gRPC itself may deliver a call again that
-// its server did not process.
+// noteDelivery says that the message of the call was written: no handler runs without it. gRPC itself may deliver a call
+// again that its server did not process.
 func (e *evidence) noteDelivery() {
 	e.sent.Store(true)
 	if e.trace != nil && e.trace.GotConn != nil {
@@ -66,7 +67,7 @@ func watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return invoker(ctx, method, req, reply, cc, opts...)
 }
 
-// A watcher sees the headers of calls leave, and how calls ended before interceptors had a say.
+// A watcher sees the messages of calls leave, and how calls ended before interceptors had a say.
 type watcher struct{}
 
 // TagRPC implements stats.Handler.
@@ -79,8 +80,10 @@ func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
 		return
 	}
 	switch s := s.(type) {
-	case *stats.OutHeader:
-		e.noteDelivery()
+	case *stats.OutPayload:
+		if e.payload.Swap(s) != s {
+			e.noteDelivery()
+		}
 	case *stats.InHeader:
 		e.headed.Store(true)
 	case *stats.End:

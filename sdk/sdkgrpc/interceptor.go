@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -30,7 +29,7 @@ import (
 // A method whose proto has the idempotency_level NO_SIDE_EFFECTS gets no key and needs no parent
 // key. It is repeated too. Streams pass. Two calls of one method under one parent key need [WithCall].
 //
-// service is the name of a callee in client that [Service] returned, with a nil conn or any other.
+// service is the name of a callee in client that [Service] returned, with a nil conn or any other, or [ConnectService].
 // Dial with [DialOptions] as well. The error wraps [ErrConfig]. Each call's error is an [*Error].
 func UnaryClientInterceptor(client *sdk.Client, service string) (grpc.UnaryClientInterceptor, error) {
 	c, err := newCaller(client, service)
@@ -97,6 +96,7 @@ func newCaller(client *sdk.Client, service string) (*caller, error) {
 type attempter interface {
 	invocation
 	status() *status.Status
+	invoked() bool
 }
 
 // call makes the call of a method by v.
@@ -112,51 +112,39 @@ func (c *caller) call(ctx context.Context, method string, req any, effects bool,
 	r := sdk.Request{
 		Service: c.service, Operation: strings.TrimPrefix(method, "/"), Path: method, Body: body, ContentType: contentType,
 	}
-	var attempts invocation = v
 	if effects {
 		info, _ := ctx.Value(callInfoKey{}).(CallInfo)
 		r.Discriminators, r.Cancels = info.Discriminators, info.Cancels
-	} else if attempts, ctx, err = reading(ctx, v); err != nil {
-		return status.Errorf(codes.Internal, "sdkgrpc: %s: %v", method, err)
 	} else {
 		r.Method = http.MethodGet
 	}
-	ctx, mark := with(ctx, attempts)
+	ctx, mark := with(ctx, v)
 	r.Header = http.Header{headerMark: {mark}}
-	_, err = c.client.Send(ctx, r)
+	resp, err := c.client.Send(ctx, r)
+	if err == nil && !v.invoked() {
+		err = &retry.Error{
+			Outcome: retry.Completed, Evidence: "a 2xx over HTTP", Service: r.Service, Operation: r.Operation,
+			Attempts: resp.Attempts, Status: resp.Status, Header: resp.Header, Err: errForeign,
+		}
+	}
 	return toError(err, v)
 }
 
-// reading returns what makes the attempts of a call without side effects, and its ctx. Package sdk knows the call by a
-// random key, which is not sent: two reads are two calls, whatever they ask for.
-func reading(ctx context.Context, v invocation) (invocation, context.Context, error) {
-	parent, err := childkey.New()
-	if err != nil {
-		return nil, nil, err
-	}
-	return keyless{v}, childkey.NewContext(ctx, parent), nil
-}
-
-// A keyless makes attempts without the key.
-type keyless struct{ of invocation }
-
-func (k keyless) invoke(ctx context.Context, header http.Header) (answer, error) {
-	header = header.Clone()
-	header.Del(wire.HeaderKey)
-	return k.of.invoke(ctx, header)
-}
+// errForeign: the service went another way than over the client's connection.
+var errForeign = fmt.Errorf("%w: service: neither Service nor ConnectService made it", ErrConfig)
 
 // last is how the last attempt of a call ended.
 type last struct {
-	mu  sync.Mutex
-	end *status.Status
+	mu   sync.Mutex
+	made bool // there was an attempt
+	end  *status.Status
 }
 
 // note notes the end of an attempt. An attempt that ended without a status leaves none.
 func (l *last) note(a *answer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end = nil
+	l.made, l.end = true, nil
 	if err == nil && a.status != nil {
 		l.end = status.FromProto(a.status)
 	}
@@ -166,6 +154,12 @@ func (l *last) status() *status.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end
+}
+
+func (l *last) invoked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made
 }
 
 // An Error is the error of a call of a generated client. It is the [*retry.Error], which has the

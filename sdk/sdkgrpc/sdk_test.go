@@ -168,6 +168,11 @@ func TestConstructors_reject(t *testing.T) {
 	require.ErrorIs(t, err, sdkgrpc.ErrConfig)
 	_, err = sdkgrpc.ConnectService("", retry.Config{})
 	require.ErrorIs(t, err, sdkgrpc.ErrConfig)
+	inBody := retry.Config{Profile: &retry.Profile{BodyField: "request_id"}}
+	_, err = sdkgrpc.Service(nil, inBody)
+	require.ErrorIs(t, err, sdkgrpc.ErrConfig)
+	_, err = sdkgrpc.ConnectService("http://stock.test", inBody)
+	require.ErrorIs(t, err, sdkgrpc.ErrConfig)
 	service, err := sdkgrpc.Service(nil, retry.Config{})
 	client := newClient(t, service, err)
 	for _, tt := range []struct {
@@ -280,4 +285,48 @@ func TestService_connWithInterceptor(t *testing.T) {
 	_, err = stockpb.NewStockClient(conn).Reserve(t.Context(), line("tea"))
 	require.True(t, errors.As(err, &e))
 	require.ErrorIs(t, err, sdk.ErrNoParent)
+}
+
+// One service serves operations and generated clients of both libraries, whichever constructor made it: one method has one
+// key.
+func TestServices_everyCaller(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		operations bool
+		service    func(overGRPC, overConnect string) (sdk.Service, error)
+	}{
+		{"over gRPC", true, func(a, _ string) (sdk.Service, error) { return sdkgrpc.Service(dial(t, a), four()) }},
+		{"over connect", true, func(_, a string) (sdk.Service, error) { return sdkgrpc.ConnectService("http://"+a, four()) }},
+		{"without a conn", false, func(string, string) (sdk.Service, error) { return sdkgrpc.Service(nil, four()) }},
+	} {
+		s := &stock{reserve: func(_ context.Context, in *stockpb.ReserveRequest) (error, bool) {
+			return status.Error(codes.NotFound, "never heard of it"), in.GetSku() == "moon"
+		}}
+		overGRPC, overConnect := listen(t, s)
+		service, err := tt.service(overGRPC, overConnect)
+		client := newClient(t, service, err)
+		for _, call := range callers(t, client, overGRPC, overConnect, tt.operations) {
+			got, err := call(under(t.Context(), "order-1"), line("tea"))
+			require.NoError(t, err, tt.name)
+			require.Equal(t, "tea", got.GetSku())
+			_, err = call(under(t.Context(), "order-2"), line("moon"))
+			require.ErrorIs(t, err, retry.ErrRejected, tt.name)
+			require.Equal(t, codes.NotFound, sdkgrpc.Status(err).Code())
+		}
+		s.requireOnce(t, 1)
+	}
+}
+
+// A service that another package made goes over HTTP, and its answer is no message: the error says so, and what happened.
+func TestInterceptor_anotherService(t *testing.T) {
+	t.Parallel()
+	s := new(stock)
+	overGRPC, overConnect := listen(t, s)
+	client := newClient(t, sdk.Service{URL: "http://" + overConnect}, nil)
+	for i, call := range callers(t, client, overGRPC, overConnect, false) {
+		_, err := call(under(t.Context(), "order-1"), line("tea"))
+		require.ErrorIs(t, err, sdkgrpc.ErrConfig, "%d", i)
+		require.ErrorIs(t, err, retry.ErrCompleted, "%d", i)
+	}
 }

@@ -26,7 +26,8 @@ import (
 // each of them one gRPC call, and the end of that an HTTP answer. So the keys, the attempts and the
 // outcomes of package sdk serve gRPC unchanged.
 type transport struct {
-	conn grpc.ClientConnInterface // nil: the interceptors bring theirs
+	conn  grpc.ClientConnInterface // nil: the interceptors bring theirs
+	plain http.RoundTripper        // of a service over connect, for the calls of operations; nil: they go over conn
 }
 
 // An invocation makes one attempt of a call. header has the metadata that package sdk adds.
@@ -81,11 +82,20 @@ func invocationOf(req *http.Request) invocation {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	v := invocationOf(req)
+	if v == nil && t.plain != nil {
+		resp, err := t.plain.RoundTrip(req)
+		if resp != nil {
+			for _, name := range made {
+				resp.Header.Del(name)
+			}
+		}
+		return resp, err
+	}
 	body, err := readAll(req)
 	if err != nil {
 		return nil, err
 	}
-	v := invocationOf(req)
 	if v == nil {
 		if t.conn == nil {
 			return nil, fmt.Errorf("%w: the Service has no conn, and the call comes through no interceptor", ErrConfig)
@@ -173,7 +183,7 @@ func overGRPC(ctx context.Context, method string, header http.Header, call func(
 // framing are the headers of the HTTP request that stands for the call.
 var framing = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Content-Type": true, "Host": true, "Te": true,
-	"Transfer-Encoding": true, "User-Agent": true, headerMark: true,
+	"Transfer-Encoding": true, "User-Agent": true, headerMark: true, headerStatus: true, headerNotSent: true, headerLocal: true,
 }
 
 // ours are the headers that only package sdk sets.
