@@ -42,7 +42,7 @@ type Journal interface {
 
 	// Append writes w to the owner's saga, all of it or nothing. It
 	// returns [ErrLeaseLost] unless the saga is Running or Compensating, at the
-	// owner's fence and engine, and one revision before w's. A write that is
+	// owner's fence and engine, and one revision before w's, wakes not counted. A write that is
 	// repeated at its own revision returns nil again, also where it made the
 	// saga final or gave the saga up. An owner whose lease ran out still owns the saga until
 	// an engine takes it over. An engine's ctx does not end before the answer:

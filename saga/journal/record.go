@@ -76,8 +76,11 @@ type Record struct {
 	// Fence grows with each engine that takes the saga over, and with each verb. A verb leaves 0,
 	// which says that no engine had the saga yet. Every write names the fence.
 	Fence int64
-	// Revision grows by one with every write.
+	// Revision grows by one with every change: the writes of owners, claims and verbs.
 	Revision int64
+	// Wakes is how many of the revisions are wakes ([Change].Wake) since the last claim or other
+	// verb. The owner need not know them: its next write is at Revision - Wakes + 1.
+	Wakes int64
 	// RecoveryAttempts counts the engines that died under the saga since its last progress, as its last
 	// owner found it: see [Journal].Claim.
 	RecoveryAttempts int

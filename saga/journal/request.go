@@ -32,7 +32,8 @@ type StartRequest struct {
 // A Write is the outcome of an owner's work. A zero field leaves the stored value, unless its
 // comment says otherwise. Revision is required.
 type Write struct {
-	// Revision is that of the saga after the write.
+	// Revision is that of the saga after the write, less its Wakes: the owner counts its own
+	// writes from the revision at which it got the saga.
 	Revision int64
 	// Entries replace the entries of the same step and direction. New ones follow the others.
 	// With any entries, RecoveryAttempts becomes 0.
@@ -96,9 +97,9 @@ type Change struct {
 	Status   Status  // required, except with Wake
 	Cancel   bool    // sets the record's Cancel; false leaves it
 	// Wake makes a saga that is Running or Compensating retry its waiting calls at once. Only
-	// Entries may go with it. The saga keeps its owner: Engine, Fence, Revision and all other
-	// fields stay, but a later WakeAt becomes now. The owner finds its waits gone when it reads
-	// the saga again. If it gives the saga up before that, by a [Write] with a WakeAt, the saga
+	// Entries may go with it. The saga keeps its owner: Engine, Fence and the other fields stay.
+	// Only Revision and Wakes grow by one, and a later WakeAt becomes now. The owner finds its
+	// waits gone when it reads the saga again. If it gives the saga up before that, by a [Write] with a WakeAt, the saga
 	// is due at once.
 	Wake bool
 	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.

@@ -118,6 +118,7 @@ func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time)
 	r.Engine, r.WakeAt, r.Clean, r.Deferred = engine, time.Time{}, false, nil
 	r.Fence++
 	r.Revision++
+	r.Wakes = 0
 	if r.FirstClaimedAt.IsZero() {
 		r.FirstClaimedAt = now
 	}

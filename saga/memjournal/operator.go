@@ -81,6 +81,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 		r.Fence++
 	}
 	r.Revision++
+	r.Wakes = 0
 	if c.Deadline > 0 {
 		r.DeadlineAt = now.Add(c.Deadline)
 	}
@@ -106,6 +107,8 @@ func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journ
 		return snapshot(r, now), false, nil
 	}
 	r.Entries = mergeEntries(r.Entries, c.Entries)
+	r.Revision++
+	r.Wakes++
 	if !r.Engine.IsZero() || r.WakeAt.After(now) {
 		r.WakeAt = now
 	}

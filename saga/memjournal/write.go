@@ -51,16 +51,17 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 		after = journal.EngineID{} // the write gives the saga up
 	}
 	r, ok := j.sagas[o.ID]
+	made := r.Revision - r.Wakes
 	switch {
 	case !ok || r.Fence != o.Fence:
 		return journal.ErrLeaseLost
-	case r.Engine == after && (r.Deferred != nil) == (w.Defer != nil) && r.Revision == w.Revision && w.Revision > 1:
+	case r.Engine == after && (r.Deferred != nil) == (w.Defer != nil) && made == w.Revision && w.Revision > 1:
 		return nil // it is there already, and its answer was lost
-	case r.Engine != o.Engine || r.Revision != w.Revision-1 || !r.Status.Active():
+	case r.Engine != o.Engine || made != w.Revision-1 || !r.Status.Active():
 		return journal.ErrLeaseLost
 	}
 	now := j.clock()
-	r.Revision, r.Engine, r.Deferred = w.Revision, after, cloneFailure(w.Defer)
+	r.Revision, r.Engine, r.Deferred = w.Revision+r.Wakes, after, cloneFailure(w.Defer)
 	r.Clean = !w.WakeAt.IsZero()
 	switch {
 	case w.Defer != nil || w.Status != 0 && !w.Status.Active():

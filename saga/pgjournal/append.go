@@ -65,7 +65,7 @@ func (j *Journal) explainRefusal(ctx context.Context, w owned) (full bool, err e
 		after = journal.EngineID{} // it gave the saga up
 	}
 	repeated := func(r journal.Record) bool {
-		if r.Fence != w.Fence || r.Revision != w.Revision || w.Revision <= 1 {
+		if r.Fence != w.Fence || r.Revision-r.Wakes != w.Revision || w.Revision <= 1 {
 			return false
 		}
 		return r.Engine == after && (r.Deferred != nil) == (w.Defer != nil)
@@ -79,7 +79,7 @@ func (j *Journal) explainRefusal(ctx context.Context, w owned) (full bool, err e
 		return false, err
 	case repeated(r):
 		return false, nil
-	case r.Fence != w.Fence || r.Engine != w.Engine || r.Revision != w.Revision-1 || !r.Status.Active():
+	case r.Fence != w.Fence || r.Engine != w.Engine || r.Revision-r.Wakes != w.Revision-1 || !r.Status.Active():
 		return false, journal.ErrLeaseLost
 	}
 	return true, nil
@@ -89,7 +89,10 @@ func (j *Journal) explainRefusal(ctx context.Context, w owned) (full bool, err e
 // write finds that out.
 func (j *Journal) compact(ctx context.Context, w owned) error {
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
-		log, err := pgkit.One(ctx, j.db.Pool, j.query.Entries.Bind(pgx.NamedArgs{"id": toUUID(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
+		var log []byte
+		revision, err := pgkit.One(ctx, j.db.Pool, j.query.Entries.Bind(pgx.NamedArgs{"id": toUUID(w.ID), "fence": w.Fence}), func(row pgx.CollectableRow) (n int64, err error) {
+			return n, row.Scan(&n, &log)
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
@@ -101,7 +104,7 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 			short = log // the damaged log stays for a person to read; the write gets room after it
 		}
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, j.query.Compact.Bind(pgx.NamedArgs{
-			"id": toUUID(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "needed": len(w.log),
+			"id": toUUID(w.ID), "fence": w.Fence, "revision": revision, "entries": short, "needed": len(w.log),
 			"lock_timeout": j.db.LockTimeout,
 		}), pgx.RowTo[bool])
 		return ok, err

@@ -103,7 +103,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 // changing returns the statement that does what c says, with its content sealed.
 func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
 	revision := c.Revision + 1
-	if c.Wake { // the saga's revision stays, and its owner's next write has the next revision
+	if c.Wake { // the owner's next write may name the same revision for its own large results
 		revision = inline
 	}
 	log, large, err := j.sealer.logOf(c.ID, c.Entries, revision)

@@ -86,7 +86,7 @@ type columns struct {
 	version                                                                         int32
 	fence, revision                                                                 int64
 	status                                                                          int16
-	recoveryAttempts                                                                int32
+	wakes, recoveryAttempts                                                         int32
 	cancel, clean                                                                   bool
 	now                                                                             time.Time
 	createdAt, firstClaimed, deadline, failed, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
@@ -99,7 +99,7 @@ func (c *columns) targets() []any {
 	return []any{
 		&c.now,
 		&c.id, &c.engine, &c.plan, &c.name, &c.version,
-		&c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
+		&c.fence, &c.revision, &c.wakes, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
 		&c.createdAt, &c.firstClaimed, &c.deadline, &c.failed, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.cause, &c.stuckOn,
 		&c.inputHash, &c.scope, &c.key, &c.entries,
@@ -116,7 +116,7 @@ func (c *columns) toStored() stored { return c.toStoredBy((*columns).unpack) }
 func (c *columns) toStoredBy(unpack func(*columns, *stored)) stored {
 	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
-		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
+		Fence: c.fence, Revision: c.revision, Wakes: int64(c.wakes), RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
 		Times: journal.Times{
 			Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed),
 			FailedAt: fromTimestamp(c.failed), ResumedAt: fromTimestamp(c.resumed), FinishedAt: fromTimestamp(c.finishedAt),

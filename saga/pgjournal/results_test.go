@@ -2,10 +2,13 @@ package pgjournal_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -70,8 +73,8 @@ func TestResults_aside(t *testing.T) {
 	require.Zero(t, rows())
 }
 
-// A saga that is woken keeps its revision. Large results that come with the word are readable, and
-// in the way of nothing that its owner writes.
+// Large results that come with a wake are readable, and in the way of nothing that the saga's owner
+// writes: its next write may name the revision of the wake.
 func TestResults_ofAWord(t *testing.T) {
 	t.Parallel()
 	j, _ := open(t, pgjournal.Config{})
@@ -83,6 +86,7 @@ func TestResults_ofAWord(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, won)
 		require.NoError(t, got.Corrupt)
+		r = got
 	}
 	r = write(t, j, r, journal.Write{Entries: []journal.Entry{large("d.d", "d")}})
 	require.NoError(t, r.Corrupt)
@@ -138,6 +142,71 @@ func TestAppend_compacts(t *testing.T) {
 			large := withResult("c.c", bytes.Repeat([]byte("l"), 40<<10))
 			r = write(t, j, r, journal.Write{Entries: []journal.Entry{large}})
 			require.Equal(t, large.Result, r.Entries[2].Result)
+		})
+	}
+}
+
+// An interloper does something once, before a statement that has the text is sent.
+type interloper struct {
+	text string
+	do   func()
+}
+
+func (x *interloper) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	x.look(q.SQL)
+	return ctx
+}
+
+func (x *interloper) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	for _, q := range b.Batch.QueuedQueries {
+		x.look(q.SQL)
+	}
+	return ctx
+}
+
+func (x *interloper) look(sql string) {
+	if do := x.do; do != nil && strings.Contains(sql, x.text) {
+		x.do = nil
+		do()
+	}
+}
+
+func (*interloper) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (*interloper) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*interloper) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// A person wakes a saga while a write of its owner makes room. Whenever the wake comes, it is kept, and
+// so is the write.
+func TestAppend_compactsBesideAWake(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]string{
+		"before the write": "update saga i\nset revision = o.revision", "before the log is read": "select revision, entries", "before the log is compacted": "entry_room = 65536",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := &interloper{text: before}
+			j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = x })
+			r := start(t, j, beat(t, j, time.Hour))
+			waiting := journal.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2, At: r.Now, RetryAt: r.Now.Add(time.Hour)}
+			for range 2 {
+				r = write(t, j, r, journal.Write{Entries: []journal.Entry{waiting}})
+			}
+			exec(t, look, "update saga set entry_room = octet_length(entries) where id = $1", [16]byte(r.ID))
+			person := openOn(t, look, pgjournal.Config{})
+			x.do = func() {
+				now := waiting
+				now.RetryAt = time.Time{}
+				_, won, err := person.Change(context.WithoutCancel(t.Context()), journal.Change{ID: r.ID, Revision: r.Revision, Wake: true, Entries: []journal.Entry{now}, By: someone})
+				if err != nil || !won {
+					t.Errorf("the wake: won = %v, error %v", won, err)
+				}
+			}
+			r = write(t, j, r, journal.Write{Entries: []journal.Entry{completed("c.d")}})
+			require.Nil(t, x.do, "nobody woke the saga")
+			require.Len(t, r.Entries, 2)
+			require.True(t, r.Entries[0].RetryAt.IsZero(), "the wake is lost: RetryAt %v", r.Entries[0].RetryAt)
+			require.EqualValues(t, 1, r.Wakes)
+			require.EqualValues(t, 5, r.Revision)
 		})
 	}
 }

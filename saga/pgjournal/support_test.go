@@ -123,7 +123,7 @@ func completed(step string) journal.Entry {
 // write appends w as the next revision of r, and returns the saga then.
 func write(tb testing.TB, j journal.Journal, r journal.Record, w journal.Write) journal.Record {
 	tb.Helper()
-	w.Revision = r.Revision + 1
+	w.Revision = r.Revision - r.Wakes + 1
 	require.NoError(tb, j.Append(tb.Context(), ownerOf(r), w))
 	r, err := j.Read(tb.Context(), r.ID)
 	require.NoError(tb, err)

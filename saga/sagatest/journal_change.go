@@ -1,7 +1,9 @@
 package sagatest
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
@@ -15,6 +17,7 @@ var changeRules = []rule{
 	{"change: it ends and resumes", changeEndsAndResumes},
 	{"change: it wakes what waits, and takes it from nobody", changeWakes},
 	{"change: it wakes what has no owner", changeWakesUnowned},
+	{"change: a wake moves the revision, and the owner need not know", changeWakesAtARevision},
 	{"audit: the youngest first, as many as asked for", auditInOrder},
 }
 
@@ -121,7 +124,7 @@ func changeWakes(c *check) {
 	r := c.startOwned()
 	r = c.append(r, journal.Write{Entries: []journal.Entry{later}})
 	expect := r
-	expect.Entries = []journal.Entry{waiting}
+	expect.Entries, expect.Revision, expect.Wakes = []journal.Entry{waiting}, r.Revision+1, 1
 	got := c.change(r, journal.Change{Wake: true, Entries: []journal.Entry{waiting}})
 	c.wantSame("the woken saga", got, expect)
 	c.wantUnchanged(expect)
@@ -171,11 +174,72 @@ func changeWakesUnowned(c *check) {
 	got := c.change(r, journal.Change{Wake: true})
 	c.wantDuring("WakeAt", got.WakeAt, r, got)
 	want(c, "Fence", got.Fence, r.Fence)
-	want(c, "Revision", got.Revision, r.Revision)
+	want(c, "Revision", got.Revision, r.Revision+1)
 	claimed := c.claim(engine, 10)
 	want(c, "claimed", len(claimed), 1)
 	want(c, "Fence of its next owner", claimed[0].Fence, r.Fence+1)
 	want(c, "entries that the next owner finds", len(claimed[0].Entries), 1)
+}
+
+// A decision on entries that a wake has changed since is refused. An owner that does not know of the
+// wakes writes on, and a repeat of its write finds the first one whatever came between.
+func changeWakesAtARevision(c *check) {
+	waiting := journal.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2}
+	later := waiting
+	later.RetryAt = time.Now().Add(long).UTC()
+	r := c.append(c.startOwned(), journal.Write{Entries: []journal.Entry{later}})
+	o, revision := owner(r), r.Revision
+	wake := func() {
+		c.Helper()
+		was := c.read(r.ID)
+		expect := was
+		expect.Revision, expect.Wakes, expect.Entries = was.Revision+1, was.Wakes+1, slices.Clone(was.Entries)
+		expect.Entries[0] = waiting
+		got := c.change(was, journal.Change{Wake: true, Entries: []journal.Entry{waiting}})
+		expect.WakeAt = got.WakeAt // of a saga that the owner gave up
+		c.wantSame("the woken saga", got, expect)
+		for _, stale := range []journal.Change{{Wake: true, Entries: []journal.Entry{later}}, {Status: journal.Running, Entries: []journal.Entry{later}}} {
+			stale.ID, stale.Revision, stale.By = was.ID, was.Revision, someone
+			_, won, err := c.journal.Change(c.Context(), stale)
+			c.must("Change", err)
+			want(c, "Change at the revision before the wake: won", won, false)
+			c.wantUnchanged(expect)
+		}
+	}
+	large := ok("e.f")
+	large.Result = bytes.Repeat([]byte("1"), 64<<10)
+	for i, w := range []journal.Write{
+		{Entries: []journal.Entry{ok("c.d")}},
+		{Entries: []journal.Entry{large}},
+		{Entries: []journal.Entry{later}, WakeAt: r.Now.Add(long)},
+	} {
+		for range i {
+			wake()
+		}
+		revision++
+		w.Revision = revision
+		c.wantErr("Append of the revision of a wake", c.journal.Append(c.Context(), o, journal.Write{Revision: revision + 1}), journal.ErrLeaseLost)
+		before := c.read(r.ID)
+		c.must("Append", c.journal.Append(c.Context(), o, w))
+		now := c.read(r.ID)
+		want(c, "Revision after a write", now.Revision, before.Revision+1)
+		want(c, "Wakes after a write", now.Wakes, before.Wakes)
+		for range 2 {
+			c.must("Append repeated", c.journal.Append(c.Context(), o, w))
+			c.wantUnchanged(now)
+			wake()
+			now = c.read(r.ID)
+		}
+	}
+	claimed := c.claim(c.heartbeat(long), 10)
+	want(c, "claimed of what was woken and given up", len(claimed), 1)
+	want(c, "Wakes after a claim", claimed[0].Wakes, 0)
+	want(c, "the large result", len(claimed[0].Entries[2].Result), len(large.Result))
+	now := c.append(claimed[0], journal.Write{Entries: []journal.Entry{ok("g.h")}})
+	r = now
+	wake()
+	got := c.change(c.read(r.ID), journal.Change{Status: journal.Running})
+	want(c, "Wakes after a verb that takes the saga", got.Wakes, 0)
 }
 
 func auditInOrder(c *check) {

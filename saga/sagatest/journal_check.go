@@ -122,7 +122,7 @@ func (c *check) read(id journal.ID) journal.Record {
 // append writes w as the next revision of r, and returns the saga then.
 func (c *check) append(r journal.Record, w journal.Write) journal.Record {
 	c.Helper()
-	w.Revision, w.Entries = r.Revision+1, slices.Clone(w.Entries) // the journal's to change
+	w.Revision, w.Entries = r.Revision-r.Wakes+1, slices.Clone(w.Entries) // the journal's to change
 	c.must("Append", c.journal.Append(c.Context(), owner(r), w))
 	return c.read(r.ID)
 }

@@ -389,6 +389,37 @@ var defects = []defect{
 			return m.Journal.Change(ctx, c)
 		}
 	}, []string{"change: it wakes what waits, and takes it from nobody"}},
+	{"lets a wake keep the revision", func(m *mutant) {
+		wakes := func(id journal.ID) int64 { r, _ := m.Journal.Read(context.Background(), id); return r.Wakes }
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
+			c.Revision += wakes(c.ID)
+			r, won, err := m.Journal.Change(ctx, c)
+			r.Revision, r.Wakes = r.Revision-r.Wakes, 0
+			return r, won, err
+		}
+		m.read = func(ctx context.Context, id journal.ID) (journal.Record, error) {
+			r, err := m.Journal.Read(ctx, id)
+			r.Revision, r.Wakes = r.Revision-r.Wakes, 0
+			return r, err
+		}
+	}, []string{"change: a wake moves the revision, and the owner need not know", "change: it wakes what waits, and takes it from nobody"}},
+	{"has an owner count the wakes", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if r, err := m.Read(ctx, o.ID); err == nil && r.Wakes > 0 {
+				w.Revision -= r.Wakes
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"change: a wake moves the revision, and the owner need not know", "change: it wakes what waits, and takes it from nobody"}},
+	{"counts wakes over all owners", func(m *mutant) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Wakes = got[i].Revision - 1
+			}
+			return got, err
+		}
+	}, []string{"change: a wake moves the revision, and the owner need not know"}},
 	{"wakes nothing", func(m *mutant) {
 		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if !c.Wake {

@@ -31,7 +31,7 @@ type execution struct {
 	parentErr error
 
 	seen     time.Time // when, by this process's clock, the record was read
-	revision int64
+	revision int64     // without the wakes
 	progress *progress
 	cause    *journal.Failure // why the saga failed
 	deadline time.Time        // that the journal has, or gets with the running write
@@ -79,7 +79,7 @@ func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, 
 		engine: e, lease: l, plan: p, record: *r, from: from, confirmed: asked,
 		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
-		seen:  time.Now(), looked: r.Now, revision: r.Revision, deadline: r.DeadlineAt,
+		seen:  time.Now(), looked: r.Now, revision: r.Revision - r.Wakes, deadline: r.DeadlineAt,
 		endings: make(chan *ending, 2*len(p.Steps)), over: make(chan struct{}),
 		gone: make(chan struct{}),
 	}

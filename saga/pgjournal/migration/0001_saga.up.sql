@@ -26,6 +26,8 @@ create table saga (
   -- Engines whose lease ended under the saga since it last got on; none if recovery_attempts is 0.
   lapsed      uuid[],
   recovery_attempts integer not null default 0,
+  -- How many of the revisions are wakes, which the saga's owner does not know, since it has that owner.
+  wakes       integer     not null default 0,
   cancel      boolean     not null default false,
   status      smallint    not null,
   -- A saga without an engine is clean if its entries have all that was done for it. It has a

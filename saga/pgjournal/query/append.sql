@@ -4,12 +4,12 @@
 -- to the present ones, and a reader takes the last entry of each call. So a write needs no read.
 -- A saga that has an engine has a wake_at if wake.sql came meanwhile. This wake_at stays until
 -- the owner gives the saga up. The saga is then due at that time, even if the owner names a later
--- time. append_many.sql is the form for several writes, and finish.sql the one for a saga that
+-- time. The owner counts the revisions without the wakes. append_many.sql is the form for several writes, and finish.sql the one for a saga that
 -- completes. If two writes of a flush name one saga, the statement carries out one of them.
 -- Citus refuses a time in a case expression of columns. So @fails and @ends are 0 if the saga fails
 -- or ends with the write, and null otherwise.
 update /*schema*/saga i
-set revision = o.revision,
+set revision = o.revision + i.wakes,
   entries = i.entries || o.entries,
   recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
@@ -28,6 +28,6 @@ from (
     @ends::interval as ends, @keep::interval as keep, @n::integer as n
   where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) o
-where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
+where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision - i.wakes = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n

@@ -1,7 +1,7 @@
 -- AppendMany is append.sql for several writes, after flush.sql. It takes arrays for values, as
 -- start_many.sql does. Citus finds the shards by the list of keys.
 update /*schema*/saga i
-set revision = o.revision,
+set revision = o.revision + i.wakes,
   entries = i.entries || o.entries,
   recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
@@ -21,6 +21,6 @@ from (
 ) o
 where
 --distributed i.id = any (@id) and
-  i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
+  i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision - i.wakes = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n

@@ -3,8 +3,8 @@
 -- results are there already: then this statement does nothing either. The row count is the
 -- number of results.
 insert into /*schema*/saga_result (saga, revision, position, result)
-select s.id, s.revision, r.n, r.result
+select s.id, @revision, r.n, r.result
 from /*schema*/saga s
 cross join unnest(@large::bytea[]) with ordinality as r (result, n)
-where s.id = @id and s.fence = @fence and s.revision = @revision
+where s.id = @id and s.fence = @fence and s.revision - s.wakes = @revision
 on conflict (saga, revision, position) do nothing

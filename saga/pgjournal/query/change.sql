@@ -16,7 +16,7 @@ with old as (
   for update of i
 ), changed as (
   update /*schema*/saga i
-  set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1,
+  set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1, wakes = 0,
     entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
     recovery_attempts = 0, wake_at = case when @status::smallint in (1, 2) then old.now end, stuck_on = null, resumed_at = old.now,
     deadline_at = case when @deadline::interval > interval '0' then old.deadline_at else i.deadline_at end,

@@ -3,8 +3,8 @@
 -- the caller does not own the saga, or if the write is there already. Then read.sql tells the
 -- reason.
 update /*schema*/saga
-set revision = @revision, engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff', clean = false, wake_at = null, stuck_on = @deferred
+set revision = @revision + wakes, engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff', clean = false, wake_at = null, stuck_on = @deferred
 where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null and -- plain
 --distributed where
-  id = @id and fence = @fence and engine = @engine and revision = @revision - 1 and status in (1, 2)
+  id = @id and fence = @fence and engine = @engine and revision - wakes = @revision - 1 and status in (1, 2)
 returning true

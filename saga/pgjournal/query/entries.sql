@@ -1,4 +1,5 @@
--- Entries returns what compact.sql is to shorten, or no row if the saga has moved on.
-select entries
+-- Entries returns what compact.sql is to shorten, and the revision that has it, or no row if the
+-- saga has another owner.
+select revision, entries
 from /*schema*/saga
-where id = @id and revision = @revision
+where id = @id and fence = @fence

@@ -1,7 +1,7 @@
 -- Finish is append.sql for a write that only completes a saga. Most sagas complete, and this form
 -- needs few of the values.
 update /*schema*/saga i
-set revision = o.revision,
+set revision = o.revision + i.wakes,
   entries = i.entries || o.entries,
   recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
@@ -20,6 +20,6 @@ from (
     interval '0' as ends, @keep::interval as keep, @n::integer as n
   where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) o
-where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
+where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision - i.wakes = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n

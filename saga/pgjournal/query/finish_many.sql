@@ -1,6 +1,6 @@
 -- FinishMany is finish.sql for several sagas, after flush.sql, as append_many.sql is of append.sql.
 update /*schema*/saga i
-set revision = o.revision,
+set revision = o.revision + i.wakes,
   entries = i.entries || o.entries,
   recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
@@ -20,6 +20,6 @@ from (
 ) o
 where
 --distributed i.id = any (@id) and
-  i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
+  i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision - i.wakes = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n

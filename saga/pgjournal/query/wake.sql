@@ -1,11 +1,12 @@
 -- Wake makes a saga retry a waiting call at once, if the saga is at the given revision. It writes
 -- down the actor. It returns the saga if it did, and no row if the saga has moved on, is over or
--- stuck, or is gone. The saga keeps its owner, its fence and its revision, so that the owner's
--- next write succeeds. The owner finds the waits gone when it reads the saga again. An owner that
--- gives the saga up before it knows leaves the saga due, since wake_at stays.
+-- stuck, or is gone. The saga keeps its owner and its fence. Its revision grows, and so do its wakes:
+-- an owner does not count them, so that its next write succeeds. The owner finds the waits gone
+-- when it reads the saga again. An owner that gives the saga up before it knows leaves the saga
+-- due, since wake_at stays.
 with woken as (
   update /*schema*/saga i
-  set entries = i.entries || @entries, wake_at = case
+  set revision = i.revision + 1, wakes = i.wakes + 1, entries = i.entries || @entries, wake_at = case
       when i.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then i.wake_at -- deferred
       when i.engine = '00000000-0000-0000-0000-000000000000' and i.wake_at <= n.now then i.wake_at
       else n.now end

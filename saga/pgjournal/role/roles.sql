@@ -38,7 +38,7 @@ revoke all on saga, saga_result, saga_engine, saga_plan, saga_audit, saga_versio
 -- A service starts, runs, reads and sweeps sagas. It cannot change the columns that a saga was
 -- started with.
 grant select, insert, delete on saga to fanonce_runtime;
-grant update (fence, engine, first_claimed_at, deadline_at, failed_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, cancel, status, clean,
+grant update (fence, engine, first_claimed_at, deadline_at, failed_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, wakes, cancel, status, clean,
   wake_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
 grant select, insert, delete on saga_result to fanonce_runtime;
 grant select, insert, delete, update (lease_until, has_left) on saga_engine to fanonce_runtime;
@@ -50,6 +50,6 @@ grant select on saga_version to fanonce_runtime, fanonce_observer;
 
 -- An observer sees where sagas stand and how old they are: no key to send calls
 -- with, no input, no result, and no hash to guess an input from.
-grant select (id, name, version, plan, created_at, fence, engine, revision, status, clean, recovery_attempts, cancel, first_claimed_at, deadline_at,
+grant select (id, name, version, plan, created_at, fence, engine, revision, wakes, status, clean, recovery_attempts, cancel, first_claimed_at, deadline_at,
   failed_at, resumed_at, wake_at, finished_at, expires_at) on saga to fanonce_observer;
 grant select on saga_engine, saga_plan, saga_audit to fanonce_observer;
