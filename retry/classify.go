@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"reflect"
@@ -239,7 +240,8 @@ func GRPCVerdict(code string, notSent bool, retryInfo time.Duration, pushback *t
 		v = Verdict{Evidence: "an unheard-of gRPC code"}
 	}
 	if notSent && code == "UNAVAILABLE" {
-		v.Outcome, v.Evidence = NotSent, "unavailable before anything was sent"
+		// The channel makes the connections, at its own pace, whatever calls do.
+		v.Outcome, v.Refused, v.Evidence = NotSent, true, "unavailable before anything was sent"
 	}
 	v.RetryAfter = max(retryInfo, 0)
 	if pushback != nil {
@@ -310,7 +312,7 @@ var failures = []failure{
 func verdictOf(err error, seen *evidence) Verdict {
 	i := slices.IndexFunc(failures, func(f failure) bool { return f.match(err, seen) }) // the last row matches everything
 	f := failures[i]
-	v := Verdict{Outcome: Unknown, Action: f.action, Evidence: f.evidence}
+	v := Verdict{Outcome: Unknown, Action: f.action, Evidence: f.evidence, Refused: isRefused(err)}
 	if refused := new(connectError); errors.As(err, &refused) {
 		v.RetryAfter = refused.retryAfter
 	}
@@ -376,6 +378,20 @@ var lastingAlerts = []uint64{40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 1
 func dial(err error, _ *evidence) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+// isRefused reports whether nobody listens where the connection was to be made. A dial that gets
+// no answer is something else: it is what an overloaded service looks like.
+func isRefused(err error) bool {
+	const windows = syscall.Errno(10061) // WSAECONNREFUSED, which no other system has as an error of its own
+	var op *net.OpError
+	switch {
+	case !errors.As(err, &op) || !dial(err, nil):
+		return false
+	case op.Net == "unix" && errors.Is(err, fs.ErrNotExist): // a listener removes its socket when it is closed
+		return true
+	}
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows)
 }
 
 func timedOut(err error, _ *evidence) bool {

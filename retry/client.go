@@ -258,7 +258,10 @@ func Classify[T any](_ T, err error) Verdict {
 // verdict returns the end of the call as that of one attempt of a call around it. The
 // cause of e will not do: it is how the last attempt ended.
 func (e *Error) verdict() Verdict {
-	v := Verdict{Outcome: e.Outcome, Evidence: e.Evidence, RetryAfter: e.RetryAfter, NotRetryable: errors.Is(e.Err, ErrNotRetryable)}
+	v := Verdict{
+		Outcome: e.Outcome, Evidence: e.Evidence, RetryAfter: e.RetryAfter,
+		Refused: isRefused(e.Err), NotRetryable: errors.Is(e.Err, ErrNotRetryable),
+	}
 	if e.Retryable {
 		v.Action = Retry
 	}

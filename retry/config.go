@@ -32,10 +32,10 @@ type Config struct {
 	// request (wire.Inbound.CallerRetries), a call gets one attempt, so that the retries of
 	// several hops do not multiply. Another one follows only if nothing was sent. Zero means
 	// [DefaultMaxAttempts]: with the default Backoff the waits take about 10 s on
-	// average, which is longer than a service takes to restart.
+	// average, and at least 10 s while the service restarts and refuses connections.
 	MaxAttempts int
 	// Backoff is the wait before a retry; its zero fields mean 100 ms, doubled
-	// up to 5 s, with full jitter.
+	// up to 5 s, with full jitter. After a refused connection the waits are longer: see [Budget].
 	Backoff Backoff
 	// Poll is the wait between questions to a callee that is still running the
 	// call; its zero fields mean 100 ms, doubled up to 2 s, with full jitter.
@@ -206,11 +206,16 @@ func (b Backoff) check(field string) error {
 
 // wait returns the wait before retry n, which counts from 1; random is in [0, 1).
 func (b Backoff) wait(n int, random float64) time.Duration {
-	wait := b.Cap
+	longest := b.longest(n)
+	return max(longest-part(longest, b.Jitter*random), minWait)
+}
+
+// longest returns the wait before retry n without its random part.
+func (b Backoff) longest(n int) time.Duration {
 	if shift := max(n, 1) - 1; shift < 62 && b.Base <= b.Cap>>shift {
-		wait = b.Base << shift
+		return b.Base << shift
 	}
-	return max(wait-part(wait, b.Jitter*random), minWait)
+	return b.Cap
 }
 
 // later returns what the callee asked for and up to a fifth more: everybody

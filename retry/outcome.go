@@ -128,6 +128,9 @@ type Verdict struct {
 	Evidence string
 	// RetryAfter is how long the callee asked to wait; 0: it did not ask.
 	RetryAfter time.Duration
+	// Refused says that nobody listens, because the connection was refused. A retry takes
+	// nothing from the [Budget] then.
+	Refused bool
 	// NotRetryable says that the callee says that no retry can help, whoever makes it:
 	// the call stops, whatever Action is, and its error wraps [ErrNotRetryable], which
 	// belongs passed up.

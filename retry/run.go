@@ -24,12 +24,16 @@ type run struct {
 	retries  int // the attempts that count against MaxAttempts
 	polls    int // the attempts that ask a callee that still runs the call
 
+	refused bool          // a connection was refused
+	span    time.Duration // the waits after that are spread over it
+
 	parent        [16]byte // the record that the call is made for; zero: none
 	callerRetries bool     // the inbound request is retried by its caller
 
 	safe      bool // may be sent again although it may have taken effect
 	once      bool // may not be sent again: its body cannot be read again
 	polling   bool
+	paid      bool // the budget paid for the attempt
 	retryable bool
 
 	attempt    Attempt         // the running one
@@ -146,7 +150,7 @@ func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 		case r.callerRetries && v.Outcome != NotSent: // an attempt that nobody saw multiplies nothing
 			return 0, false, ErrCallerRetries
 		}
-		wait = r.client.cfg.Backoff.wait(r.retries+1, r.client.cfg.Rand())
+		wait = r.backOff(v)
 	}
 	if v.RetryAfter > r.client.cfg.RetryAfterCap {
 		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.client.cfg.RetryAfterCap)
@@ -159,11 +163,35 @@ func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 		r.polls++
 		return wait, true, nil
 	}
-	if !r.client.cfg.Budget.take(r.task.Service) {
+	if r.paid = !v.Refused; r.paid && !r.client.cfg.Budget.take(r.task.Service) {
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++
 	return wait, true, nil
+}
+
+// backOff returns the wait before a retry.
+//
+// Calls that were refused a connection come back when the service does, all of them, and no budget
+// holds them back. The first wait of such a call is a part of a span that grows with the number of
+// these calls. Later waits keep the calls apart as the first one did: they are not shorter than the
+// span, and at least half as long as they can be. So the attempts last for twice as long as those
+// with full jitter.
+func (r *run) backOff(v Verdict) time.Duration {
+	b, n, random := r.client.cfg.Backoff, r.retries+1, r.client.cfg.Rand()
+	if !v.Refused {
+		return b.wait(n, random)
+	}
+	first := !r.refused
+	if r.refused = true; first {
+		r.span, random = r.client.cfg.Budget.spread(r.task.Service, b.Cap, random)
+	}
+	longest, left := max(b.longest(n), r.span), max(time.Until(r.deadline)-leastAttempt, minWait)
+	if first || longest > left {
+		longest = min(longest, left)
+		return max(longest-part(longest, b.Jitter*random), minWait)
+	}
+	return max(b.wait(n, random/2), r.span)
 }
 
 // takeBack undoes what next booked for an attempt that will not be made.
@@ -172,7 +200,9 @@ func (r *run) takeBack() {
 		return
 	}
 	r.retries--
-	r.client.cfg.Budget.refund(r.task.Service)
+	if r.paid {
+		r.client.cfg.Budget.refund(r.task.Service)
+	}
 }
 
 // remainingAttempts is how many attempts may be made, with the one that is begun.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -139,7 +140,7 @@ func standardSender(do func(*http.Request) (*http.Response, error)) sender {
 func ourSender(t tuning) (sender, error) {
 	limit := new(retry.Budget)
 	if t.unlimited {
-		limit = &retry.Budget{Ratio: 1, Reserve: 1e9}
+		limit = &retry.Budget{Reserve: math.Inf(1)}
 	}
 	client, err := retry.New(retry.Config{
 		Transport: t.transport, MaxAttempts: t.attempts, AttemptTimeout: t.perAttempt,

@@ -29,6 +29,7 @@ var program = benchkit.Program[effort]{Full: full, Brief: brief, Benches: []benc
 	bench("B5", "What retried answers leave behind", leaksConditions, measureLeaks),
 	bench("B6", "What takes effect through a bad network", chaosConditions, measureChaos),
 	bench("B9", "What a caller learns when the wait is longer than its time", deadlineConditions, measureDeadline),
+	bench("B10", "What a restart costs the callers, and what comes when the service is back", restartConditions, measureRestarts),
 }}
 
 func bench(

@@ -1,0 +1,8 @@
+package retry
+
+// Accounts returns how many accounts the budget keeps.
+func (b *Budget) Accounts() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.services)
+}
