@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
@@ -114,7 +116,125 @@ func TestPlans_ofABacklog(t *testing.T) {
 	}
 }
 
-// explain returns the plan of a statement that follows settings. It runs the statement and
+// endEngines stores the leases of n engines that ended within the last day, and of no sagas. Every second
+// engine has left.
+func endEngines(tb testing.TB, look *pgxpool.Pool, n int) {
+	tb.Helper()
+	exec(tb, look, `insert into saga_engine (id, lease_until, has_left)
+		select gen_random_uuid(), clock_timestamp() - i * interval '1 second', i % 2 = 0 from generate_series(1, $1) i`, n)
+}
+
+// planRow is a line of a plan for the rows of a table.
+var planRow = regexp.MustCompile(`(?m)on (?:public\.)?saga\w*(?: \w+)? \(actual .*rows=([\d.]+) loops=(\d+)\)|Removed by Filter: (\d+)`)
+
+// rowsRead is how many rows of the tables a plan read.
+func rowsRead(t *testing.T, plan string) (read float64) {
+	t.Helper()
+	for _, m := range planRow.FindAllStringSubmatch(plan, -1) {
+		var rows, loops, removed float64
+		_, _ = fmt.Sscan(m[1], &rows)
+		_, _ = fmt.Sscan(m[2], &loops)
+		_, _ = fmt.Sscan(m[3], &removed)
+		read += rows*loops + removed
+	}
+	require.Positive(t, read, plan)
+	return read
+}
+
+// Engines that ended and own no saga any more cost a claim nothing, and nor does Stats read them. They
+// read the living engines, and those that lapsed with a saga.
+func TestPlans_ofEndedEngines(t *testing.T) {
+	t.Parallel()
+	for _, analyzed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("analyzed=%v", analyzed), func(t *testing.T) {
+			t.Parallel()
+			s := new(spy)
+			j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns, cfg.ConnConfig.Tracer = 1, s })
+			withoutStatistics(t, look)
+			endEngines(t, look, 3000)
+			const living = 3
+			engine := beat(t, j, time.Hour)
+			for range 50 {
+				start(t, j, engine)
+			}
+			for range living - 1 {
+				start(t, j, beat(t, j, time.Hour))
+			}
+			lapsed := start(t, j, beat(t, j, time.Hour))
+			require.NoError(t, j.Leave(t.Context(), lapsed.Engine))
+			if analyzed {
+				exec(t, look, "analyze")
+			}
+			s.sent = nil
+			claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 1, Backoff: time.Minute})
+			require.NoError(t, err)
+			require.Len(t, claimed, 1)
+			require.Equal(t, lapsed.ID, claimed[0].ID)
+			ofClaim := s.sent[:2]
+			s.sent = nil
+			st, err := j.Stats(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, st.Unowned)
+			for name, sent := range map[string][]pgx.TraceBatchQueryData{"the look of a claim": ofClaim, "Stats": s.sent} {
+				plan := explain(t, look, sent[0], sent[1])
+				require.Less(t, rowsRead(t, plan), 500.0, "%s reads ended engines:\n%s", name, plan) // Stats counts the sagas twice
+			}
+			// Distributed tables have no such settings. Their nodes pass over the sagas of living engines.
+			text, err := pgkit.DistributedText(os.DirFS("."), "query/claimable.sql")
+			require.NoError(t, err)
+			rows, err := look.Query(t.Context(), "explain (analyze, costs off) "+strings.ReplaceAll(text, "/*schema*/", ""), pgx.NamedArgs{
+				"engine": [16]byte(engine), "plan": aPlan[:], "deferred": true, "limit": 100, "backoff": time.Minute, "passed": [][16]byte{},
+			})
+			require.NoError(t, err)
+			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			require.NoError(t, err)
+			plan := strings.Join(lines, "\n")
+			require.Less(t, rowsRead(t, plan), 500.0, "ended engines are read:\n%s", plan)
+		})
+	}
+}
+
+// A claim finds the sagas of each engine that lapsed or left, wherever its ID is among those of living
+// ones.
+func TestClaim_betweenLivingEngines(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	endEngines(t, look, 20)
+	var ended []journal.EngineID
+	want := make(map[journal.ID]bool)
+	engine := beat(t, j, time.Hour)
+	for i := range 40 {
+		e := beat(t, j, time.Hour)
+		for range i % 3 {
+			id := start(t, j, e).ID
+			if i%4 < 2 {
+				want[id] = true
+			}
+		}
+		if i%4 < 2 {
+			ended = append(ended, e)
+		}
+	}
+	for i, e := range ended {
+		if i%2 == 0 {
+			require.NoError(t, j.Leave(t.Context(), e))
+		} else {
+			exec(t, look, "update saga_engine set lease_until = clock_timestamp() where id = $1", [16]byte(e))
+		}
+	}
+	st, err := j.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, len(want), st.Unowned)
+	claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 100})
+	require.NoError(t, err)
+	for _, r := range claimed {
+		require.True(t, want[r.ID], "it is another engine's, which lives")
+		delete(want, r.ID)
+	}
+	require.Empty(t, want)
+}
+
+// explain returns the plan of a prepared statement that follows settings. It runs the statement and
 // changes no data.
 func explain(t *testing.T, look *pgxpool.Pool, settings, st pgx.TraceBatchQueryData) string {
 	t.Helper()
@@ -123,11 +243,50 @@ func explain(t *testing.T, look *pgxpool.Pool, settings, st pgx.TraceBatchQueryD
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	_, err = tx.Exec(t.Context(), settings.SQL, settings.Args...)
 	require.NoError(t, err)
-	rows, err := tx.Query(t.Context(), "explain (analyze, costs off) "+st.SQL, st.Args...)
+	name := fmt.Sprintf("explained_%x", newEngine())
+	prepared, err := tx.Prepare(t.Context(), name, st.SQL)
+	require.NoError(t, err)
+	args := make([]string, len(st.Args))
+	for i, arg := range st.Args {
+		text, err := tx.Conn().TypeMap().Encode(prepared.ParamOIDs[i], pgx.TextFormatCode, arg, []byte{}) // nil means null
+		require.NoError(t, err)
+		if args[i] = "null"; text != nil {
+			args[i] = "'" + strings.ReplaceAll(string(text), "'", "''") + "'"
+		}
+	}
+	execute := "explain (analyze, costs off) execute " + name
+	if len(args) > 0 {
+		execute += "(" + strings.Join(args, ", ") + ")"
+	}
+	rows, err := tx.Query(t.Context(), execute)
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	return strings.Join(lines, "\n")
+}
+
+// BenchmarkClaim_endedEngines measures a claim that finds nothing, beside engines that ended within the last
+// day. Every engine looks so once a Poll.
+func BenchmarkClaim_endedEngines(b *testing.B) {
+	for _, n := range []int{0, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			j, look := open(b, pgjournal.Config{})
+			engine := beat(b, j, 10*time.Hour)
+			for range 200 {
+				start(b, j, engine)
+			}
+			endEngines(b, look, n)
+			exec(b, look, "analyze")
+			b.ReportAllocs()
+			for b.Loop() {
+				got, err := j.Claim(b.Context(), journal.ClaimRequest{
+					Engine: engine, Plans: []journal.PlanHash{aPlan}, Deferred: []journal.PlanHash{aPlan}, Limit: 100, Backoff: time.Minute,
+				})
+				require.NoError(b, err)
+				require.Empty(b, got)
+			}
+		})
+	}
 }
 
 // BenchmarkBacklog measures a claim of a hundred sagas, and Stats, beside a backlog of other

@@ -104,6 +104,9 @@ create table saga_engine (
   has_left    boolean     not null default false
 ) with (fillfactor = 50);
 
+-- For claims: they look for lapsed engines between the living ones.
+create index saga_engine_living on saga_engine (lease_until) where not has_left;
+
 -- The plans that sagas were started with. People read them, and Open refuses a changed plan.
 create table saga_plan (
   created_at timestamptz not null default clock_timestamp(),

@@ -2,10 +2,29 @@
 -- It locks nothing. It returns at least one row. The first column tells whether the engine has a
 -- lease. The other columns are null if there are no such sagas. Deferred sagas belong to the engine
 -- ffffffff…, and the caller names their plans in @deferred. The statement does not read sagas with
--- a living engine, sagas that sleep, or sagas of other plans. @passed lists sagas that an earlier
--- call returned and that another transaction held. A damaged wake_at is for people: a claim would
--- overwrite it.
-with due as (
+-- a living engine, sagas that sleep, or sagas of other plans. It finds the lapsed engines by the
+-- index of owned sagas: it looks between the IDs of the living ones for an owner, and then for the
+-- next one. So a lapsed engine that has no saga any more is not looked at. @passed lists sagas that
+-- an earlier call returned and that another transaction held. A damaged wake_at is for people: a
+-- claim would overwrite it.
+with recursive owner (id, before) as (
+  select l.id, lead(l.id, 1, 'ffffffff-ffff-ffff-ffff-ffffffffffff') over (order by l.id)
+  from (
+    select '00000000-0000-0000-0000-000000000000'::uuid as id
+    union all
+    select id
+    from /*schema*/saga_engine
+    where lease_until > statement_timestamp() and not has_left) l
+  union all
+  select n.engine, o.before
+  from owner o
+  cross join lateral (
+    select s.engine
+    from /*schema*/saga s
+    where s.status in (1, 2) and s.engine <> '00000000-0000-0000-0000-000000000000' and s.engine > o.id and s.engine < o.before
+    order by s.engine
+    limit 1) n
+), due as (
   select o.id, o.revision, p.plan, o.wake_at as since, o.created_at
   from unnest(@plans::bytea[]) as p (plan)
   cross join lateral (
@@ -17,12 +36,8 @@ with due as (
     limit @per_plan) o
 ), gone as materialized (
   select e.id, e.lease_until, e.has_left
-  from /*schema*/saga_engine e
-  cross join lateral ( -- most have no saga any more; exists would read all sagas
-    select
-    from /*schema*/saga s
-    where s.status in (1, 2) and s.engine = e.id and s.engine <> '00000000-0000-0000-0000-000000000000'
-    limit 1) s
+  from owner o
+  cross join lateral (select id, lease_until, has_left from /*schema*/saga_engine where id = o.id limit 1) e
   where e.has_left or e.lease_until <= statement_timestamp()
 ), lapsed as (
   select o.id, o.revision, p.plan, e.lease_until as since, o.created_at

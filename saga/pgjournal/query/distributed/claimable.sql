@@ -1,6 +1,7 @@
 -- Claimable is claimable.sql for the sagas of one plan in a distributed table. Each node finds its
 -- own by its index, and the coordinator takes the first. @deferred tells whether deferred sagas count.
--- The last two columns are the order of Claim.
+-- The last two columns are the order of Claim. A node cannot look between the living engines, as
+-- claimable.sql does. It passes over their sagas, and reads the lapsed leases only if others are left.
 select me.has_lease, o.id, o.revision, o.since, o.created_at
 from (
   select count(*) > 0 as has_lease
@@ -18,6 +19,7 @@ left join (
    from /*schema*/saga s
    join /*schema*/saga_engine e on e.id = s.engine
    where s.status in (1, 2) and s.engine <> '00000000-0000-0000-0000-000000000000' and s.plan = @plan
+     and s.engine not in (select l.id from /*schema*/saga_engine l where l.lease_until > statement_timestamp() and not l.has_left)
      and (e.has_left or e.lease_until <= statement_timestamp()) and s.id <> all (@passed::uuid[])
      and (s.recovery_attempts = 0 or e.has_left or (
        select d.n = 0 or e.lease_until

@@ -25,6 +25,7 @@ select 'due', null, s.plan, least(count(*), @most), null
 from /*schema*/saga s
 join /*schema*/saga_engine e on e.id = s.engine
 where s.status in (1, 2) and s.engine <> '00000000-0000-0000-0000-000000000000'
+  and s.engine not in (select l.id from /*schema*/saga_engine l where l.lease_until > statement_timestamp() and not l.has_left)
   and (e.has_left or e.lease_until <= statement_timestamp())
 group by s.plan
 union all
