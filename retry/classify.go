@@ -227,7 +227,7 @@ func (e *exchange) retryAfter(a *answer) time.Duration {
 // of package wire, use [CodeVerdict] instead.
 //
 //   - notSent says that the transport shows that nothing was sent: grpc-go's stats handler
-//     saw no OutPayload.
+//     saw no OutHeader.
 //   - retryInfo is the delay of a google.rpc.RetryInfo among the details; 0 if there is none.
 //   - pushback is grpc-retry-pushback-ms of the trailer (gRFC A6); nil if there is none. A
 //     negative one, or one that is no number, forbids retries.

@@ -27,12 +27,12 @@ import (
 const (
 	headerStatus   = "Grpc-Status"            // the number of the code
 	headerNotSent  = "Grpc-Not-Sent"          // true: the call did not leave
-	headerLocal    = "Grpc-Local"             // the code on the wire, where the status may not be the callee's
+	headerMaker    = "Grpc-Maker"             // who made the status, if not the peer
 	headerPushback = "Grpc-Retry-Pushback-Ms" // gRFC A6; as it came
 )
 
 // made are those that only this package makes: in an answer that came over a network they mean nothing.
-var made = []string{headerStatus, headerNotSent, headerLocal}
+var made = []string{headerStatus, headerNotSent, headerMaker}
 
 // A problem is a status as the body of an answer over HTTP.
 type problem struct {
@@ -49,15 +49,11 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	end := code.Code(a.status.GetCode())
 	p := problem{Title: end.String(), Status: cmp.Or(statuses[end], http.StatusInternalServerError), Detail: a.status.GetMessage()}
 	header.Set(headerStatus, strconv.Itoa(int(a.status.GetCode())))
-	switch {
-	case a.notSent:
-	case a.wire == codes.OK && a.isLocal(end):
-		header.Set(headerLocal, "OK")
-	case a.wire == codes.ResourceExhausted && a.headed, a.isLocal(end):
-		header.Set(headerLocal, code.Code(a.wire).String())
-	}
 	if a.notSent {
 		header.Set(headerNotSent, "true")
+	}
+	if by := a.madeBy(); by != peer {
+		header.Set(headerMaker, strconv.Itoa(int(by)))
 	}
 	details(a.status, header, &p)
 	data, _ := proto.Marshal(a.status) // it came as one
@@ -67,8 +63,23 @@ func (a *answer) refusal(header http.Header) (int, []byte) {
 	return p.Status, body
 }
 
-// isLocal reports whether an interceptor of the client made the status of the answer.
-func (a *answer) isLocal(end code.Code) bool { return a.overGRPC && code.Code(a.wire) != end }
+// madeBy returns who made the status of the answer. A library says RESOURCE_EXHAUSTED as a limiter does; the mark of the
+// service's guard tells them apart.
+func (a *answer) madeBy() maker {
+	switch {
+	case a.maker != peer && a.maker != library:
+		return a.maker
+	case !isBare(a.status), a.maker == peer && a.guarded:
+		return peer
+	}
+	return library
+}
+
+// isBare reports whether the status may be that of gRPC or connect for an answer that is too long, or for a stream that was
+// reset. Of the codes that refuse a call they make RESOURCE_EXHAUSTED alone, and without details.
+func isBare(s *spb.Status) bool {
+	return s.GetCode() == int32(codes.ResourceExhausted) && len(s.GetDetails()) == 0
+}
 
 // details takes what callers act on from the details of a status. A gateway may have lost the metadata.
 func details(s *spb.Status, header http.Header, p *problem) {
@@ -123,18 +134,24 @@ func classify(a retry.Answer) (retry.Verdict, bool) {
 	return verdict(code.Code(number).String(), a), true
 }
 
-// verdict returns the row of a code. The callee's words about the key and about retries change the row.
+// verdict returns the row of a code. Who made it changes the row, and so do the callee's words about the key and retries.
 func verdict(name string, a retry.Answer) retry.Verdict {
 	notSent := a.Header.Get(headerNotSent) == "true"
 	wait, _ := wire.RetryAfter(a.Header, time.Now())
 	v := retry.GRPCVerdict(name, notSent, wait, pushbackOf(a.Header.Values(headerPushback)))
+	number, _ := strconv.Atoi(a.Header.Get(headerMaker))
+	by := maker(number)
+	again, advised := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry)) // a guard advises with every answer but OK
 	switch {
 	case notSent:
 		v.Outcome = retry.NotSent
-	case a.Header.Get(headerLocal) != "":
-		return localVerdict(a, v)
+	case a.Honoured && (by == overOK || by != interceptor && !advised && a.Replayed && name == "RESOURCE_EXHAUSTED"):
+		v.Outcome, v.Action, v.Evidence = retry.Completed, retry.Stop, "the callee's guard has an answer, and it was refused on its way"
+	case by == overOK, by == interceptor, !a.Honoured && by != peer, a.Honoured && !advised,
+		a.Honoured && v.Outcome == retry.Rejected && again != released[name]: // a guard gives no such advice with it
+		v.Outcome, v.Evidence = retry.Unknown, "a status that may have been made after the callee answered"
 	case !a.Honoured:
-	case v.Outcome == retry.Rejected && (a.Replayed || !released[name]):
+	case v.Outcome == retry.Rejected && !again:
 		v.Proven, v.Evidence = true, "the callee's stored answer"
 	case a.Replayed:
 		v.Action, v.Evidence = retry.Stop, "a stored "+name // the same answer again, for ever
@@ -142,19 +159,7 @@ func verdict(name string, a retry.Answer) retry.Verdict {
 	return v
 }
 
-// localVerdict returns what a status means that may not be the callee's own: an interceptor of the client
-// made it, or grpc-go did on either side because the answer is too long. A guard does not store
-// RESOURCE_EXHAUSTED, so the answer that it repeats was another one.
-func localVerdict(a retry.Answer, v retry.Verdict) retry.Verdict {
-	v.Outcome, v.Evidence = retry.Unknown, "a status that may have been made after the callee answered"
-	wired := a.Header.Get(headerLocal)
-	if wired == "OK" && a.Honoured || wired == "RESOURCE_EXHAUSTED" && a.Replayed {
-		v.Outcome, v.Action, v.Evidence = retry.Completed, retry.Stop, "the callee's guard has an answer, and it was refused on its way"
-	}
-	return v
-}
-
-// released are the codes that a guarded service does not store: they prove nothing about other
+// released are the codes that a guarded service does not store, and advises to try again: they prove nothing about other
 // attempts.
 var released = map[string]bool{"UNAUTHENTICATED": true, "PERMISSION_DENIED": true, "RESOURCE_EXHAUSTED": true}
 
@@ -206,7 +211,7 @@ func readConnect(body []byte) (*spb.Status, bool) {
 }
 
 // classifyConnect is the Profile.Classify of a service over connect.
-func classifyConnect(a retry.Answer) (retry.Verdict, bool) {
+func (t *transport) classifyConnect(a retry.Answer) (retry.Verdict, bool) {
 	if v, ok := classify(a); ok { // of an interceptor
 		return v, true
 	}
@@ -215,6 +220,9 @@ func classifyConnect(a retry.Answer) (retry.Verdict, bool) {
 		return retry.Verdict{}, false // of a proxy
 	}
 	a.Header = a.Header.Clone()
+	if by := (&answer{status: s, guarded: t.guarded}).madeBy(); by != peer {
+		a.Header.Set(headerMaker, strconv.Itoa(int(by)))
+	}
 	details(s, a.Header, new(problem))
 	if ours, ok := retry.CodeVerdict(wire.Code(a.Header.Get(wire.HeaderCode))); ok { // the header was lost on the way
 		return ours, true

@@ -44,8 +44,8 @@ func ours(code wire.Code) *errdetails.ErrorInfo {
 func TestDoors_everyStatus(t *testing.T) {
 	t.Parallel()
 	soon := &errdetails.RetryInfo{RetryDelay: durationpb.New(20 * time.Millisecond)}
-	replayed := []string{"idempotent-replayed", "true"}
-	honoured := []string{"idempotent-replayed", "false"}
+	replayed := []string{"idempotent-replayed", "true", "idempotency-should-retry", "false"}
+	honoured := []string{"idempotent-replayed", "false", "idempotency-should-retry", "true"}
 	for _, tt := range []struct {
 		name    string
 		code    codes.Code
@@ -81,7 +81,7 @@ func TestDoors_everyStatus(t *testing.T) {
 		{"unknown to the callee", codes.FailedPrecondition, []proto.Message{ours(wire.OutcomeUnknown)}, nil, retry.Unknown, 1, false},
 		{"code in the metadata", codes.Internal, nil, []string{"idempotency-code", "response-gone"}, retry.Completed, 1, false},
 		{"somebody else's reason", codes.FailedPrecondition, []proto.Message{&errdetails.ErrorInfo{Domain: "other", Reason: "RESPONSE_GONE"}}, nil, retry.Rejected, 1, false},
-		{"stored failure", codes.Internal, nil, replayed, retry.Unknown, 1, false},
+		{"stored failure", codes.Internal, nil, replayed, retry.Unknown, 1, true},
 		{"honoured failure", codes.Internal, nil, honoured, retry.Unknown, 4, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func connectError(s *status.Status, md []string) error {
 			failed.AddDetail(detail)
 		}
 	}
-	if len(md) == 2 {
-		failed.Meta().Set(md[0], md[1])
+	for i := 0; i < len(md); i += 2 {
+		failed.Meta().Set(md[i], md[i+1])
 	}
 	return failed
 }
@@ -147,9 +147,9 @@ func TestDoors_storedRefusalIsProof(t *testing.T) {
 		want retry.Outcome
 		made int
 	}{
-		{"stored", []string{"idempotent-replayed", "false"}, codes.NotFound, retry.Rejected, 2},
+		{"stored", []string{"idempotent-replayed", "false", "idempotency-should-retry", "false"}, codes.NotFound, retry.Rejected, 2},
 		{"not the guard", nil, codes.NotFound, retry.Unknown, 4},
-		{"released", []string{"idempotent-replayed", "false"}, codes.PermissionDenied, retry.Unknown, 2},
+		{"released", []string{"idempotent-replayed", "false", "idempotency-should-retry", "true"}, codes.PermissionDenied, retry.Unknown, 2},
 	} {
 		var made atomic.Int64
 		s := &stock{reserve: func(ctx context.Context, _ *stockpb.ReserveRequest) (error, bool) {

@@ -11,8 +11,9 @@ import (
 )
 
 // DialOptions returns the options for the connections that this package uses. They disable gRPC's
-// own retries, since two layers of retries multiply. And they show whether a call was sent at all:
-// a connection without them makes every failure Unknown, where it could be NotSent.
+// own retries, since two layers of retries multiply. And they show whether a call was sent at all, and how it ended
+// below the interceptors of the connection: without them every failure without the mark of a guard is Unknown, where it
+// could be NotSent or Rejected. Give them before the options with interceptors of your own.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDisableRetry(), grpc.WithStatsHandler(watcher{}), grpc.WithChainUnaryInterceptor(watch)}
 }
@@ -20,13 +21,13 @@ func DialOptions() []grpc.DialOption {
 // An evidence is what one attempt let be seen of its way. It speaks in the hooks by which package
 // retry learns the same of a request over HTTP.
 type evidence struct {
-	method  string                           // of an operation; "" for a generated client's call
-	trace   *httptrace.ClientTrace           // nil: nobody listens
-	watched atomic.Bool                      // the connection has our DialOptions
-	sent    atomic.Bool                      // the message was written, or nobody can know
-	payload atomic.Pointer[stats.OutPayload] // the last that was seen: a connection may have our DialOptions twice
-	headed  atomic.Bool                      // the answer has a header of its own: the callee began to answer
-	ended   atomic.Int64                     // the code that the last call over the connection ended with, plus 1; 0: none did
+	method  string                          // of an operation; "" for a generated client's call
+	trace   *httptrace.ClientTrace          // nil: nobody listens
+	watched atomic.Bool                     // the connection has our DialOptions
+	sent    atomic.Bool                     // the headers were written, or nobody can know
+	whole   atomic.Bool                     // the message was written, too
+	header  atomic.Pointer[stats.OutHeader] // the last that was seen: a connection may have our DialOptions twice
+	ended   atomic.Int64                    // the code that the last call over the connection ended with, plus 1; 0: none did
 }
 
 type evidenceKey struct{}
@@ -43,8 +44,8 @@ func (e *evidence) begin() {
 	}
 }
 
-// noteDelivery says that the message of the call was written: no handler runs without it. gRPC itself may deliver a call
-// again that its server did not process.
+// noteDelivery says that the headers of the call were written. gRPC itself may deliver a call again that
+// its server did not process.
 func (e *evidence) noteDelivery() {
 	e.sent.Store(true)
 	if e.trace != nil && e.trace.GotConn != nil {
@@ -67,7 +68,7 @@ func watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return invoker(ctx, method, req, reply, cc, opts...)
 }
 
-// A watcher sees the messages of calls leave, and how calls ended before interceptors had a say.
+// A watcher sees headers and messages of calls leave, and how calls ended before interceptors had a say.
 type watcher struct{}
 
 // TagRPC implements stats.Handler.
@@ -80,12 +81,12 @@ func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
 		return
 	}
 	switch s := s.(type) {
-	case *stats.OutPayload:
-		if e.payload.Swap(s) != s {
+	case *stats.OutHeader:
+		if e.header.Swap(s) != s {
 			e.noteDelivery()
 		}
-	case *stats.InHeader:
-		e.headed.Store(true)
+	case *stats.OutPayload:
+		e.whole.Store(true)
 	case *stats.End:
 		e.ended.Store(int64(status.Code(s.Error)) + 1)
 	}

@@ -10,14 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/sdk"
@@ -28,17 +25,13 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// A longStock answers with more than its callers take, or refuses.
+// A longStock answers with more than its callers take.
 type longStock struct {
 	stockpb.UnimplementedStockServer
-	refusal         error
 	holds, released atomic.Int64
 }
 
 func (s *longStock) Reserve(context.Context, *stockpb.ReserveRequest) (*stockpb.Hold, error) {
-	if s.refusal != nil {
-		return nil, s.refusal
-	}
 	s.holds.Add(1)
 	return &stockpb.Hold{Id: 1, Sku: strings.Repeat("x", 200)}, nil
 }
@@ -52,7 +45,7 @@ func (s *longStock) Release(ctx context.Context, _ *stockpb.ReleaseRequest) (*em
 }
 
 // serveGuarded serves s behind a guard, and returns a client of it.
-func (s *longStock) serveGuarded(t *testing.T, serve []grpc.ServerOption, options ...grpc.DialOption) *sdk.Client {
+func (s *longStock) serveGuarded(t *testing.T, options ...grpc.DialOption) *sdk.Client {
 	t.Helper()
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	require.NoError(t, err)
@@ -63,7 +56,7 @@ func (s *longStock) serveGuarded(t *testing.T, serve []grpc.ServerOption, option
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	srv := grpc.NewServer(append(guarded.ServerOptions(), serve...)...)
+	srv := grpc.NewServer(guarded.ServerOptions()...)
 	stockpb.RegisterStockServer(srv, s)
 	go srv.Serve(listener) //nolint:errcheck // Stop ends it
 	t.Cleanup(srv.Stop)
@@ -75,66 +68,6 @@ func (s *longStock) serveGuarded(t *testing.T, serve []grpc.ServerOption, option
 	return newClient(t, service, err)
 }
 
-// answerWith returns an interceptor that puts a status in place of each answer.
-func answerWith(code codes.Code) grpc.DialOption {
-	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
-		cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption,
-	) error {
-		_ = next(ctx, method, req, reply, cc, opts...)
-		return status.Error(code, "of the client's own")
-	})
-}
-
-// TestService_refusedAnswers has an answer refused on its way. It is never a refusal by the callee.
-func TestService_refusedAnswers(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		name        string
-		serve       []grpc.ServerOption
-		dial        []grpc.DialOption
-		first, next retry.Outcome
-	}
-	rows := []row{
-		{"longer than the client takes", nil, []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100))}, retry.Unknown, retry.Completed},
-		{"longer than the server sends", []grpc.ServerOption{grpc.MaxSendMsgSize(100)}, nil, retry.Unknown, retry.Completed},
-	}
-	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		rows = append(rows, row{"an interceptor says " + code.String(), nil, []grpc.DialOption{answerWith(code)}, retry.Completed, retry.Completed})
-	}
-	for _, tt := range rows {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := new(longStock)
-			client := s.serveGuarded(t, tt.serve, tt.dial...)
-			for _, want := range []retry.Outcome{tt.first, tt.next} {
-				ctx := childkey.NewContext(t.Context(), childkey.MustParse("order-1"))
-				_, err := sdk.Call(ctx, client, reserve, line("tea"))
-				var failed *retry.Error
-				require.ErrorAs(t, err, &failed)
-				require.Equal(t, want, failed.Outcome, failed.Evidence)
-			}
-			require.EqualValues(t, 1, s.holds.Load())
-		})
-	}
-}
-
-// TestService_handlerRefuses shows that the refusal of the handler still counts, in the
-// client's own words too.
-func TestService_handlerRefuses(t *testing.T) {
-	t.Parallel()
-	for _, dial := range [][]grpc.DialOption{nil, {answerWith(codes.Aborted)}} {
-		s := &longStock{refusal: status.Error(codes.FailedPrecondition, "sold out")}
-		client := s.serveGuarded(t, nil, dial...)
-		ctx := childkey.NewContext(t.Context(), childkey.MustParse("order-1"))
-		_, err := sdk.Call(ctx, client, reserve, line("tea"))
-		if dial == nil {
-			require.ErrorIs(t, err, retry.ErrRejected)
-		} else {
-			require.ErrorIs(t, err, retry.ErrUnknown)
-		}
-	}
-}
-
 // TestSaga_undoesWhatIsTooLong has a saga undo the call whose answer its client does not take.
 func TestSaga_undoesWhatIsTooLong(t *testing.T) {
 	t.Parallel()
@@ -144,7 +77,7 @@ func TestSaga_undoesWhatIsTooLong(t *testing.T) {
 	release := sdkgrpc.UndoMethod("stock", stockpb.Stock_Release_FullMethodName,
 		func(contract.Undo[in, out]) *stockpb.ReleaseRequest { return &stockpb.ReleaseRequest{} })
 	s := new(longStock)
-	client := s.serveGuarded(t, nil, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100)))
+	client := s.serveGuarded(t, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100)))
 	order := saga.MustDefine("order", 1, func(b *saga.Builder[string, out]) {
 		item := saga.Map(b.Input(), func(sku string) in { return in{&stockpb.ReserveRequest{Sku: sku, Quantity: 1}} })
 		saga.Return(b, saga.Step(b, reserve, item).Undo(release).Output())

@@ -28,8 +28,9 @@ func Service(conn grpc.ClientConnInterface, policy retry.Config) (sdk.Service, e
 	if policy.Transport != nil {
 		return sdk.Service{}, fmt.Errorf("%w: Transport: the calls go over conn", ErrConfig)
 	}
-	policy.Transport = &transport{conn: conn}
-	if err := addClassify(&policy, classify); err != nil {
+	t := &transport{conn: conn}
+	policy.Transport = t
+	if err := addClassify(&policy, t, classify); err != nil {
 		return sdk.Service{}, err
 	}
 	return sdk.Service{URL: serviceURL, Retry: &policy}, nil
@@ -47,15 +48,16 @@ func ConnectService(url string, policy retry.Config) (sdk.Service, error) {
 	if policy.Transport == nil {
 		policy.Transport = retry.NewTransport()
 	}
-	policy.Transport = &transport{plain: policy.Transport}
-	if err := addClassify(&policy, classifyConnect); err != nil {
+	t := &transport{plain: policy.Transport}
+	policy.Transport = t
+	if err := addClassify(&policy, t, t.classifyConnect); err != nil {
 		return sdk.Service{}, err
 	}
 	return sdk.Service{URL: url, Retry: &policy, Header: http.Header{"Connect-Protocol-Version": {"1"}}}, nil
 }
 
 // addClassify gives policy a profile of its own with a Classify.
-func addClassify(policy *retry.Config, classify func(retry.Answer) (retry.Verdict, bool)) error {
+func addClassify(policy *retry.Config, t *transport, classify func(retry.Answer) (retry.Verdict, bool)) error {
 	if policy.Profile == nil {
 		policy.Profile = retry.Fanonce()
 	}
@@ -66,6 +68,6 @@ func addClassify(policy *retry.Config, classify func(retry.Answer) (retry.Verdic
 	if profile.Classify == nil {
 		profile.Classify = classify
 	}
-	policy.Profile = &profile
+	policy.Profile, t.guarded = &profile, profile.MarksAnswers
 	return nil
 }

@@ -135,7 +135,9 @@ func listenGRPC(tb testing.TB, s stockpb.StockServer, options ...grpc.ServerOpti
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
 	srv := grpc.NewServer(options...)
-	stockpb.RegisterStockServer(srv, s)
+	if s != nil {
+		stockpb.RegisterStockServer(srv, s)
+	}
 	go srv.Serve(l) //nolint:errcheck // Stop ends it
 	tb.Cleanup(srv.Stop)
 	return l.Addr().String()

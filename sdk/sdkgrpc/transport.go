@@ -28,6 +28,8 @@ import (
 type transport struct {
 	conn  grpc.ClientConnInterface // nil: the interceptors bring theirs
 	plain http.RoundTripper        // of a service over connect, for the calls of operations; nil: they go over conn
+
+	guarded bool // by its profile, the service marks its answers
 }
 
 // An invocation makes one attempt of a call. header has the metadata that package sdk adds.
@@ -45,11 +47,20 @@ type answer struct {
 	body    []byte      // the message, where nobody else has it
 	notSent bool
 
-	// of a status over gRPC
-	wire     codes.Code // what the call ended with, whatever an interceptor of the client made of it
-	headed   bool       // the callee began to answer
-	overGRPC bool       // else wire says nothing
+	maker   maker // of the status
+	guarded bool  // the service has a guard, which marks answers
 }
+
+// A maker is who made a status, as far as the attempt shows it.
+type maker int
+
+const (
+	peer        maker = iota // the other end: the handler, its guard, its library, or a proxy
+	library                  // perhaps the library of either side, because the answer is too long or the stream was reset
+	interceptor              // one of the client: the call ended with another code
+	overOK                   // one of the client, and the call ended with OK
+	unseen                   // nobody saw how the call ended
+)
 
 // A markedInvocation is an invocation in a ctx. Code that runs under that ctx, such as a HeaderFunc, may make calls of its
 // own: only the requests with its mark are attempts of the invocation.
@@ -106,6 +117,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.guarded = t.guarded
 	return a.response(req), nil
 }
 
@@ -173,9 +185,19 @@ func overGRPC(ctx context.Context, method string, header http.Header, call func(
 	if ended := ctx.Err(); ended != nil && (s.Code() == codes.DeadlineExceeded || s.Code() == codes.Canceled) {
 		return answer{}, context.Cause(ctx) // package retry knows whose time it was
 	}
-	a.status, a.wire, a.headed, a.overGRPC = s.Proto(), s.Code(), e.headed.Load(), true
-	if ended := e.ended.Load(); ended > 0 {
-		a.wire = codes.Code(ended - 1)
+	a.status = s.Proto()
+	unanswered := len(head) == 0 && len(trail) == 0
+	switch ended := e.ended.Load(); {
+	case ended == 0:
+		a.maker = unseen
+	case !e.whole.Load(): // no handler runs without the message, so the status is as good as the callee's
+		a.notSent = a.notSent || s.Code() == codes.ResourceExhausted && unanswered // it is longer than the client may send
+	case codes.Code(ended-1) == codes.OK:
+		a.maker = overOK
+	case codes.Code(ended-1) != s.Code():
+		a.maker = interceptor
+	case len(head) > 0, unanswered: // a refusal is trailers alone
+		a.maker = library
 	}
 	return a, nil
 }
@@ -183,7 +205,7 @@ func overGRPC(ctx context.Context, method string, header http.Header, call func(
 // framing are the headers of the HTTP request that stands for the call.
 var framing = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Content-Type": true, "Host": true, "Te": true,
-	"Transfer-Encoding": true, "User-Agent": true, headerMark: true, headerStatus: true, headerNotSent: true, headerLocal: true,
+	"Transfer-Encoding": true, "User-Agent": true, headerMark: true, headerStatus: true, headerNotSent: true, headerMaker: true,
 }
 
 // ours are the headers that only package sdk sets.

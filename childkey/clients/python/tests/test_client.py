@@ -5,6 +5,7 @@ import json
 import pathlib
 import socket
 import ssl
+import struct
 import threading
 import time
 import unittest
@@ -12,7 +13,9 @@ import urllib.error
 
 import fanonce
 
-CALLS = pathlib.Path(__file__).resolve().parents[4] / "retry" / "testdata" / "calls.json"
+TABLES = pathlib.Path(__file__).resolve().parents[4] / "retry" / "testdata"
+CALLS = TABLES / "calls.json"
+ANSWERS = TABLES / "answers.json"
 NOW = 1772366400.0  # 2026-03-01T12:00:00Z, the clock of the table
 
 FAILURES = {
@@ -184,7 +187,8 @@ class Server:
 
     def __init__(self, *handlers):
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "http://127.0.0.1:%d/" % self.listener.getsockname()[1]
+        self.address = self.listener.getsockname()
+        self.url = "http://127.0.0.1:%d/" % self.address[1]
         self.handlers, self.requests = handlers, []
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
@@ -211,10 +215,19 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        with socket.create_connection(self.listener.getsockname()):  # accept returns
-            pass
+        try:
+            with socket.create_connection(self.address):  # accept returns
+                pass
+        except ConnectionRefusedError:
+            pass  # a handler closed the listener
         self.thread.join()
         self.listener.close()
+
+
+def nobody():
+    """Return a URL where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return "http://127.0.0.1:%d/" % closed.getsockname()[1]
 
 
 def answer(text):
@@ -247,10 +260,8 @@ class Sockets(unittest.TestCase):
             self.assertIs(caught.exception.outcome, fanonce.Outcome.UNKNOWN, name)
 
     def test_refused_connection(self):
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            url = "http://127.0.0.1:%d/" % closed.getsockname()[1]
         with self.assertRaises(fanonce.RetryError) as caught:
-            client(max_attempts=3).send("POST", url, b"", key="k")
+            client(max_attempts=3).send("POST", nobody(), b"", key="k")
         self.assertEqual((caught.exception.outcome, caught.exception.attempts), (fanonce.Outcome.NOT_SENT, 3))
 
     def test_no_tls(self):
@@ -288,6 +299,54 @@ class Sockets(unittest.TestCase):
             client(max_response_bytes=4).send("POST", s.url, b"", key="k")
         e = caught.exception
         self.assertEqual((e.outcome, e.cause, e.response.body), (fanonce.Outcome.COMPLETED, "too-large", b"1234"))
+
+
+def play_answer(row):
+    """Return what a server does with a connection to answer as a row of answers.json says."""
+    failure = row.get("failure")
+
+    def serve(connection):
+        if failure == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif failure == "garbage":
+            connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        elif failure == "silent":
+            connection.recv(1)  # until the client leaves
+        elif failure in (None, "cut"):
+            body = row.get("body", "").encode()
+            lines = ["HTTP/1.1 %d Said" % row["status"], "Connection: close", *("%s: %s" % tuple(h) for h in row.get("header", []))]
+            if row["status"] not in (204, 304):
+                lines.append("Content-Length: %d" % (1000 if failure else len(body)))
+            connection.sendall("\r\n".join(lines + ["", ""]).encode() + (b"{" if failure else body))
+
+    return serve
+
+
+class Answers(unittest.TestCase):
+    def test_every_answer(self):
+        """Each answer over HTTP, as the first one, and after one that was lost."""
+        rows = [r for r in json.loads(ANSWERS.read_text("utf-8")) if r["protocol"] == "http" and r.get("profile", "Unguarded") == "Unguarded" and "only" not in r]
+        self.assertGreater(len(rows), 130)
+        for row in rows:
+            for doubt in (False, True):
+                with self.subTest(who=row["who"], answer=row["answer"], doubt=doubt):
+                    self.assertEqual(self.end(row, doubt), row["doubt" if doubt else "first"])
+
+    def end(self, row, doubt):
+        options = {"guarded": "profile" not in row, "max_attempts": 3, "max_polls": 2, "backoff": fanonce.Backoff(0.001, 0.001), "poll": fanonce.Backoff(0.001, 0.001)}
+        if "max_response_bytes" in row:
+            options["max_response_bytes"] = row["max_response_bytes"]
+        if row.get("failure") == "silent":
+            options["attempt_timeout"] = 0.1
+        refused = row.get("failure") == "refused"
+        with Server(*[lambda _: refused and s.listener.close()] * doubt, play_answer(row)) as s:
+            url = nobody() if refused and not doubt else s.url
+            key = "k-1" if row.get("method", "POST") == "POST" else None
+            try:
+                r = fanonce.Client(**options).send(row.get("method", "POST"), url, b"", key=key)
+                return {"outcome": "Completed", "attempts": r.attempts}
+            except fanonce.RetryError as e:
+                return {"outcome": e.outcome.value, "attempts": e.attempts}
 
 
 if __name__ == "__main__":

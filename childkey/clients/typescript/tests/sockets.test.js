@@ -1,6 +1,7 @@
 // Real sockets, with Node's fetch: what it throws where a connection fails in each way.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
@@ -30,18 +31,19 @@ async function serve(handlers, use) {
       if (typeof handler === 'string') {
         socket.end(handler);
       } else {
-        handler(socket);
+        handler(socket, server);
       }
     });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   try {
-    return await use(`http://127.0.0.1:${server.address().port}/`, requests);
+    return await use(`http://127.0.0.1:${server.address().port}/`, requests, server);
   } finally {
+    const closed = server.listening ? once(server, 'close') : undefined;
     sockets.forEach((socket) => socket.destroy());
     server.close();
-    await once(server, 'close');
+    await closed;
   }
 }
 
@@ -152,3 +154,48 @@ test('many calls with one signal', () => serve([OK], async (url) => {
   assert.ok(got.every((r) => r.status === 201));
   assert.deepEqual(warnings, []);
 }));
+
+/** What a server does with a connection to answer as a row of answers.json says. */
+function answerOf({ failure, status, header = [], body = '' }) {
+  switch (failure) {
+    case 'reset':
+      return (socket) => socket.resetAndDestroy();
+    case 'silent':
+      return () => {};
+    case 'garbage':
+      return 'SSH-2.0-OpenSSH_9.2\r\n\r\n';
+    case 'closed':
+    case 'refused':
+      return '';
+    default: {
+      const length = [204, 304].includes(status) ? [] : [`Content-Length: ${failure === 'cut' ? 1000 : body.length}`];
+      const head = [`HTTP/1.1 ${status} Said`, 'Connection: close', ...header.map(([name, value]) => `${name}: ${value}`), ...length];
+      return `${head.join('\r\n')}\r\n\r\n${failure === 'cut' ? '{' : body}`;
+    }
+  }
+}
+
+// Each answer over HTTP, as the first one, and after one that was lost.
+test('every answer', async () => {
+  const all = JSON.parse(await readFile(new URL('../../../../retry/testdata/answers.json', import.meta.url), 'utf8'));
+  const rows = all.filter((r) => r.protocol === 'http' && ['Unguarded', undefined].includes(r.profile) && r.only === undefined);
+  assert.ok(rows.length > 130);
+  for (const row of rows) {
+    for (const doubt of [false, true]) {
+      const lost = doubt ? [(socket, server) => { socket.destroy(); if (row.failure === 'refused') { server.close(); } }] : [];
+      const end = await serve([...lost, answerOf(row)], async (url, _, server) => {
+        if (row.failure === 'refused' && !doubt) {
+          server.close();
+        }
+        const send = createFetch({
+          guarded: row.profile === undefined, maxAttempts: 3, maxPolls: 2, backoff: { base: 1, cap: 1 }, poll: { base: 1, cap: 1 },
+          ...(row.max_response_bytes && { maxResponseBytes: row.max_response_bytes }), ...(row.failure === 'silent' && { attemptTimeout: 100 }),
+        });
+        const init = row.method === undefined ? post : { method: row.method };
+        const got = await send(url, init).then((r) => ({ outcome: 'Completed', attempts: r.attempts }), (e) => e);
+        return { outcome: got.outcome, attempts: got.attempts };
+      });
+      assert.deepEqual(end, row[doubt ? 'doubt' : 'first'], `${row.who}, ${row.answer}, doubt ${doubt}`);
+    }
+  }
+});
