@@ -37,7 +37,7 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 		e.tally.add(e.verdict())
 	}
 	e.answer, e.seen = nil, new(evidence)
-	ctx, cancel := e.limitAttempt(e.seen.trace(e.attempting))
+	ctx, cancel := e.limitHop()
 	defer cancel()
 	out, err := e.outgoing(ctx, req)
 	if err != nil {
@@ -57,6 +57,29 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	e.answer, e.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil
+}
+
+// limitHop returns the ctx of one request. It ends with the attempt, and earlier if the request goes
+// over a connection that was used before.
+func (e *exchange) limitHop() (context.Context, context.CancelFunc) {
+	ctx, cancel := e.limitAttempt(e.seen.trace(e.attempting))
+	short := e.reuseTimeout()
+	if short >= e.attempt.Timeout {
+		return ctx, cancel
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(time.Hour, func() { end(ErrAttemptTimeout) })
+	timer.Stop()
+	e.seen.connected = func(reused bool) {
+		if timer.Stop(); reused {
+			timer.Reset(time.Until(e.begun.Add(short)))
+		}
+	}
+	return ctx, func() {
+		timer.Stop()
+		end(nil)
+		cancel()
+	}
 }
 
 // isKeyed reports whether the call asks for an effect under a key, so that a guard would have

@@ -195,7 +195,7 @@ type Task struct {
 // An Attempt describes one attempt to the callee.
 type Attempt struct {
 	Number  int           // counts from 1
-	Timeout time.Duration // what is left for this attempt; 0: no limit of the client's
+	Timeout time.Duration // what is left for this attempt, less over a used connection; 0: no limit of the client's
 	// CallerRetries says that the call is retried here, or by a caller above, so that the
 	// callee need not retry its own calls (wire.HeaderRetryAllowance).
 	CallerRetries bool

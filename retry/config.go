@@ -49,14 +49,14 @@ type Config struct {
 
 	// Timeout bounds the whole call, attempts and waits; a ctx that ends earlier wins. For a
 	// request that passes through [Client.RoundTripper] no further attempt begins after
-	// Timeout, and the one that is running goes on. Zero means [DefaultTimeout].
+	// Timeout, and the one that is running goes on. Zero means [DefaultTimeout], or half of
+	// what the Retention of the Profile leaves if that is less.
 	Timeout time.Duration
 	// AttemptTimeout bounds one attempt, up to the last byte of its answer, except for a
 	// request that passes through [Client.RoundTripper]. An attempt that it ends is retried.
-	// So that time is left for that, an attempt gets at most two thirds of the time that its
-	// call has left, unless it is the last one. Zero means [DefaultAttemptTimeout], or a third
-	// of Timeout if that is less; all of Timeout if MaxAttempts is 1. [New] rejects one that
-	// is not less than Timeout, unless MaxAttempts is 1.
+	// Zero means [DefaultAttemptTimeout]. The call's own time bounds an attempt too. Over a
+	// connection that was used before, which can be dead, an attempt gets at most two thirds of
+	// what is left of that, unless it is the last one.
 	AttemptTimeout time.Duration
 
 	// Budget bounds the retries to each service over all calls; share one
@@ -106,11 +106,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	fill(&cfg.MaxAttempts, DefaultMaxAttempts)
 	fill(&cfg.MaxPolls, DefaultMaxPolls)
 	fill(&cfg.RetryAfterCap, DefaultRetryAfterCap)
-	fill(&cfg.Timeout, DefaultTimeout)
-	if cfg.MaxAttempts == 1 {
-		fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout))
-	}
-	fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout/3))
+	fill(&cfg.Timeout, cfg.Profile.longestCall())
+	fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout))
 	fill(&cfg.MaxResponseBytes, DefaultMaxResponseBytes)
 	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
 	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
@@ -146,10 +143,6 @@ func (cfg *Config) check() error {
 			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
 		}
 	}
-	if cfg.AttemptTimeout >= cfg.Timeout && cfg.MaxAttempts > 1 {
-		return fmt.Errorf("%w: AttemptTimeout: %v leaves no time for a second attempt within Timeout %v",
-			ErrConfig, cfg.AttemptTimeout, cfg.Timeout)
-	}
 	if cfg.Budget != nil {
 		if err := cfg.Budget.check(); err != nil {
 			return err
@@ -174,7 +167,7 @@ func fill[T comparable](field *T, value T) {
 // A Backoff says how waits grow: the wait before retry n (from 1) is Base doubled n-1 times,
 // at most Cap, less a random part of it. It is a value without state, so calls can share it.
 type Backoff struct {
-	Base time.Duration // zero: the field's default
+	Base time.Duration // zero: the field's default or Cap, the shorter one
 	Cap  time.Duration // not less than Base; zero: the default or Base, the longer one
 
 	// Jitter is the part of each wait that is random, above 0 and at most 1;
@@ -186,6 +179,9 @@ type Backoff struct {
 const minWait = time.Millisecond
 
 func (b Backoff) withDefaults(defaults Backoff) Backoff {
+	if b.Cap > 0 {
+		fill(&b.Base, min(defaults.Base, b.Cap))
+	}
 	fill(&b.Base, defaults.Base)
 	fill(&b.Cap, max(defaults.Cap, b.Base))
 	fill(&b.Jitter, defaults.Jitter)

@@ -21,7 +21,6 @@ func TestNew_rejects(t *testing.T) {
 	}{
 		{"MaxAttempts", retry.Config{MaxAttempts: -1}, "-1"},
 		{"MaxPolls", retry.Config{MaxPolls: -2}, "-2"},
-		{"AttemptTimeout", retry.Config{Timeout: time.Second, AttemptTimeout: time.Second}, "1s leaves no time"},
 		{"MaxResponseBytes", retry.Config{MaxResponseBytes: -4}, "-4"},
 		{"RetryAfterCap", retry.Config{RetryAfterCap: -time.Second}, "-1s"},
 		{"Timeout", retry.Config{Timeout: -time.Second}, "-1s"},
@@ -32,6 +31,8 @@ func TestNew_rejects(t *testing.T) {
 		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: -0.1}}, "-0.1"},
 		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: 1.1}}, "1.1"},
 		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: nan()}}, "NaN"},
+		{"Profile.Retention", retry.Config{Timeout: time.Minute, Profile: &retry.Profile{Retention: time.Minute}},
+			"57s with its margin, is not longer than one call may take: 1m0s"},
 		{"Poll.Cap", retry.Config{Poll: retry.Backoff{Base: 2, Cap: 1}}, "1ns"},
 	}
 	for _, tt := range tests {
@@ -46,8 +47,16 @@ func TestNew_fillsIn(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []retry.Config{
 		{},
-		{Backoff: retry.Backoff{Base: time.Minute}}, // a Cap of zero follows Base
-		{Timeout: time.Second},                      // shorter than the default of AttemptTimeout
+		{Backoff: retry.Backoff{Base: time.Minute}},                   // a Cap of zero follows Base
+		{Backoff: retry.Backoff{Cap: 1}, Poll: retry.Backoff{Cap: 1}}, // and a Base of zero follows Cap
+		{Timeout: time.Second},                                        // shorter than the default of AttemptTimeout
+		{Timeout: 1},
+		{AttemptTimeout: time.Hour}, // longer than the default of Timeout
+		{Timeout: time.Second, AttemptTimeout: time.Second},
+		{RetryAfterCap: time.Hour},
+		{MaxResponseBytes: 1},
+		{Profile: &retry.Profile{Retention: time.Minute}}, // not longer than the default of Timeout
+		{Profile: &retry.Profile{Retention: ms}},
 		{MaxAttempts: 1},
 		{MaxAttempts: 1, Timeout: time.Second, AttemptTimeout: time.Second},
 		{MaxAttempts: 30},

@@ -117,6 +117,15 @@ func (p *Profile) Expires(first time.Time) time.Time {
 	return first.Add(p.Retention - p.Retention/20)
 }
 
+// longestCall returns the default of [Config.Timeout]: half of what the service remembers, if that is
+// less than [DefaultTimeout].
+func (p *Profile) longestCall() time.Duration {
+	if p == nil || p.Retention <= 0 {
+		return DefaultTimeout
+	}
+	return min(DefaultTimeout, max((p.Retention-p.Retention/20)/2, 1))
+}
+
 // profileError returns err as that of a Profile's field.
 func profileError(field, format string, args ...any) error {
 	return fmt.Errorf("%w: Profile.%s: %w", ErrConfig, field, fmt.Errorf(format, args...))

@@ -334,7 +334,6 @@ func TestNew_refusesProfiles(t *testing.T) {
 		{"a charset with a quote", retry.Profile{Charset: `0123456789abcdef"`}, "Charset:", nil},
 		{"a zero secret", retry.Profile{Keyed: &childkey.Keyed{}}, "Keyed:", nil},
 		{"a negative retention", retry.Profile{Retention: -time.Hour}, "Retention: -1h0m0s", nil},
-		{"a retention as long as a call", retry.Profile{Retention: time.Minute}, "Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
 		{"no conflict", retry.Profile{Conflict: retry.Verdict{Outcome: retry.Completed}}, "Conflict: Outcome Completed", nil},
 	}
 	for _, tt := range tests {

@@ -273,15 +273,20 @@ func endOf(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// attemptTimeout returns how long the attempt that begins may take. Unless it is the last
-// attempt, it leaves a third of the call's time for the next: a connection that is dead
-// would else use all of it.
+// attemptTimeout returns how long the attempt that begins may take.
 func (r *run) attemptTimeout() time.Duration {
-	left := r.deadline.Sub(r.begun)
-	if r.polling || r.safe && r.remainingAttempts() > 1 {
-		left -= left / 3
+	return min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))
+}
+
+// reuseTimeout returns how long the attempt may take over a connection that was used before. Such
+// a connection can be dead. So the attempt leaves a third of the call's time for the next one,
+// unless it is the last.
+func (r *run) reuseTimeout() time.Duration {
+	if !r.polling && (!r.safe || r.remainingAttempts() == 1) {
+		return r.attempt.Timeout
 	}
-	return min(r.client.cfg.AttemptTimeout, left)
+	left := r.deadline.Sub(r.begun)
+	return min(r.attempt.Timeout, left-left/3)
 }
 
 // attemptEnd returns when the running attempt must end, at the end of its own time or of

@@ -235,6 +235,8 @@ type evidence struct {
 	written   atomic.Int32 // how often the headers were written to one
 	unwritten atomic.Bool  // a delivery was none
 
+	connected func(reused bool) // hears of each connection; nil: nobody does
+
 	mu     sync.Mutex
 	conn   net.Conn // of the last delivery, if it is one of ours; nil: it proves nothing
 	since  uint64   // what was written to conn before
@@ -261,6 +263,9 @@ func (e *evidence) gotConn(info httptrace.GotConnInfo) {
 	defer e.mu.Unlock()
 	e.settle()
 	e.got.Add(1)
+	if e.connected != nil {
+		e.connected(info.Reused)
+	}
 	e.before = e.written.Load()
 	if c := countedConnOf(info.Conn); c != nil {
 		if since, ok := c.mark(); ok {

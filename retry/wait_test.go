@@ -1,12 +1,15 @@
 package retry_test
 
 import (
-	"cmp"
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,20 +160,61 @@ func TestSend_doesNotGiveUpWhileAnAttemptFits(t *testing.T) {
 	}
 }
 
-// The reason that the caller gave its deadline stays in the chain, before the call and in it.
-func TestSend_keepsTheCauseOfADeadline(t *testing.T) {
+// The reason that the caller gave its deadline stays in the chain, whenever the deadline comes and however the call is made.
+func TestClient_keepsTheCauseOfADeadline(t *testing.T) {
 	t.Parallel()
 	mine := errors.New("the shop closes")
-	for _, left := range []time.Duration{-time.Second, 0, 30 * ms, time.Second} {
-		bubble(t, script(hangs), nil, func(t *testing.T, c *retry.Client) {
-			ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(left), mine)
-			defer cancel()
+	request := func(ctx context.Context, key string, body io.Reader) *http.Request {
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, stubURL, body)
+		if key != "" {
+			req.Header.Set(wire.HeaderKey, key)
+		}
+		return req
+	}
+	send := func(key childkey.Key) func(ctx context.Context, c *retry.Client) error {
+		return func(ctx context.Context, c *retry.Client) error {
 			call := post(stubURL)
-			call.Key = childkey.Key{} // one attempt, which ends with ctx
-			failed := failureContext(t, ctx, c, call)
-			require.ErrorIs(t, failed, mine, left)
-			require.ErrorIs(t, failed, retry.ErrDeadline, left)
-		})
+			call.Key = key
+			_, err := c.Send(ctx, call)
+			return err
+		}
+	}
+	for name, call := range map[string]func(ctx context.Context, c *retry.Client) error{
+		"Send": send(key), "Send, once": send(childkey.Key{}),
+		"Do": func(ctx context.Context, c *retry.Client) error { return closed(c.Do(request(ctx, "k-1", nil))) },
+		"Do, body": func(ctx context.Context, c *retry.Client) error {
+			body, w := io.Pipe() // nobody writes
+			defer w.Close()
+			return closed(c.Do(request(ctx, "k-1", body)))
+		},
+		"round trip": func(ctx context.Context, c *retry.Client) error {
+			return closed(c.RoundTripper().RoundTrip(request(ctx, "", nil)))
+		},
+		"keyed round trip": func(ctx context.Context, c *retry.Client) error {
+			return closed(c.RoundTripper().RoundTrip(request(ctx, "k-1", nil)))
+		},
+		"not HTTP": func(ctx context.Context, c *retry.Client) error {
+			_, err := retry.Do(ctx, c, retry.Task{Key: key}, func(ctx context.Context, _ retry.Attempt) (any, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}, nil)
+			return err
+		},
+	} {
+		for _, first := range []step{hangs, status(503), fails(errRefused)} { // the deadline comes in an attempt, or in a wait
+			for _, left := range []time.Duration{-time.Second, 0, 30 * ms, time.Second} {
+				bubble(t, script(first, hangs), nil, func(t *testing.T, c *retry.Client) {
+					ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(left), mine)
+					defer cancel()
+					err := call(ctx, c)
+					if err == nil || ctx.Err() == nil {
+						return // an answer, or there was no time for a wait: the deadline did not come
+					}
+					require.ErrorIs(t, err, mine, "%s, %v", name, left)
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %v", name, left)
+				})
+			}
+		}
 	}
 }
 
@@ -213,8 +257,7 @@ func TestSend_totalTimeout(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 5*time.Second)
 		require.ErrorIs(t, failed, retry.ErrDeadline, "no time is left for another attempt")
 		require.Equal(t, retry.Unknown, failed.Outcome)
-		// Each attempt is told its own time, which leaves a third for the next.
-		require.Equal(t, "1980 1913 491 30", rt.header(wire.HeaderRequestTimeout))
+		require.Equal(t, "1980 1980 680", rt.header(wire.HeaderRequestTimeout), "each attempt is told its own time")
 	})
 }
 
@@ -222,9 +265,9 @@ func TestSend_totalTimeout(t *testing.T) {
 func TestSend_eachAttemptIsToldLess(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503))
-	bubble(t, rt, func(cfg *retry.Config) { cfg.Timeout, cfg.AttemptTimeout = 5*time.Second, 4*time.Second }, func(t *testing.T, c *retry.Client) {
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Timeout = 5 * time.Second }, func(t *testing.T, c *retry.Client) {
 		failure(t, c, post(stubURL))
-		require.Equal(t, "3313 3246 3113 3980", rt.header(wire.HeaderRequestTimeout))
+		require.Equal(t, "4980 4880 4680 4280", rt.header(wire.HeaderRequestTimeout))
 	})
 }
 
@@ -237,45 +280,136 @@ func TestSend_inboundDeadlineBounds(t *testing.T) {
 		failed := failureContext(t, ctx, c, post(stubURL))
 		require.LessOrEqual(t, time.Since(start), time.Second)
 		require.Equal(t, retry.Unknown, failed.Outcome)
-		require.Equal(t, "646 135 13", rt.header(wire.HeaderRequestTimeout))
+		require.Equal(t, "980", rt.header(wire.HeaderRequestTimeout))
 	})
 }
 
-// One attempt over a connection that is dead leaves time for another one, whichever
-// deadline bounds the call.
-func TestSend_noAttemptUsesTheWholeDeadline(t *testing.T) {
+// connected tells the client's trace of a connection, which was used before or is new.
+func connected(reused bool, then step) step {
+	return func(req *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(req.Context())
+		trace.GetConn("payment.test:80")
+		trace.GotConn(httptrace.GotConnInfo{Reused: reused})
+		return then(req)
+	}
+}
+
+// A connection that was used before can be dead. One attempt over it leaves time for another one, whichever deadline bounds
+// the call. Any other attempt has all of the time.
+func TestSend_reusedConnectionLeavesAThird(t *testing.T) {
 	t.Parallel()
+	const longest = 3 * time.Second
+	byContext := func(*retry.Config) {}
+	byTimeout := func(cfg *retry.Config) { cfg.Timeout = longest }
 	tests := []struct {
-		name     string
-		deadline time.Duration // of ctx; 0: none
-		change   func(*retry.Config)
-		key      childkey.Key
-		attempts int
+		name  string
+		limit func(*retry.Config)
+		steps []step
+		key   childkey.Key
+		waits []time.Duration // between the attempts; none: the first one has all of the time
 	}{
-		{"deadline of ctx", 3 * time.Second, nil, key, 2},
-		{"Timeout", 0, func(cfg *retry.Config) { cfg.Timeout = 3 * time.Second }, key, 2},
-		{"the only attempt", 3 * time.Second, func(cfg *retry.Config) { cfg.MaxAttempts = 1 }, key, 1},
-		{"never sent again", 3 * time.Second, nil, childkey.Key{}, 1},
+		{"reused, ctx", byContext, []step{connected(true, hangs), status(201)}, key, []time.Duration{2100 * ms}},
+		{"reused, Timeout", byTimeout, []step{connected(true, hangs), status(201)}, key, []time.Duration{2100 * ms}},
+		{"reused twice", byTimeout, []step{connected(true, hangs), connected(true, hangs), status(201)}, key, []time.Duration{2100 * ms, 800 * ms}},
+		{"reused for a poll", byTimeout, []step{problem(wire.InProgress), connected(true, hangs), status(201)}, key, []time.Duration{100 * ms, 2033333334}},
+		{"reused, then a new one in the same attempt", byTimeout, []step{connected(true, connected(false, hangs))}, key, nil},
+		{"a new one, then reused", byTimeout, []step{connected(false, connected(true, hangs)), status(201)}, key, []time.Duration{2200 * ms}},
+		{"new, ctx", byContext, []step{connected(false, hangs)}, key, nil},
+		{"new, Timeout", byTimeout, []step{connected(false, hangs)}, key, nil},
+		{"not told", byTimeout, []step{hangs}, key, nil},
+		{"the only attempt", func(cfg *retry.Config) { cfg.MaxAttempts = 1 }, []step{connected(true, hangs)}, key, nil},
+		{"never sent again", byTimeout, []step{connected(true, hangs)}, childkey.Key{}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, script(hangs, status(201)), tt.change, func(t *testing.T, c *retry.Client) {
-				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.deadline, time.Hour))
+			rt := script(tt.steps...)
+			bubble(t, rt, tt.limit, func(t *testing.T, c *retry.Client) {
+				ctx, cancel := context.WithTimeout(t.Context(), longest)
 				defer cancel()
 				call, start := post(stubURL), time.Now()
 				call.Key = tt.key
-				resp, err := c.Send(ctx, call)
-				if tt.attempts == 1 {
-					require.Error(t, err)
-					require.Equal(t, 3*time.Second, time.Since(start), "it has all of the time")
+				_, err := c.Send(ctx, call)
+				if tt.waits == nil {
+					require.ErrorIs(t, err, retry.ErrDeadline)
+					require.Equal(t, longest, time.Since(start))
+					require.Equal(t, 1, rt.count())
 					return
 				}
 				require.NoError(t, err)
-				require.Equal(t, tt.attempts, resp.Attempts)
+				require.Equal(t, tt.waits, rt.waits())
 			})
 		})
 	}
+}
+
+// A callee that is well answers within the deadline, whoever set it and however the call is made.
+func TestClient_healthyCalleeWithinTheDeadline(t *testing.T) {
+	t.Parallel()
+	slow := func(req *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(250 * ms):
+			return status(200)(req)
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	}
+	for name, limit := range map[string]func(*retry.Config){
+		"ctx": nil, "Timeout": func(cfg *retry.Config) { cfg.Timeout = 300 * ms },
+	} {
+		for _, then := range []step{slow, connected(false, slow)} {
+			rt := script(then)
+			bubble(t, rt, limit, func(t *testing.T, c *retry.Client) {
+				ctx := t.Context()
+				if limit == nil {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, 300*ms)
+					defer cancel()
+				}
+				_, err := c.Send(ctx, post(stubURL))
+				require.NoError(t, err, name)
+				task := retry.Task{Service: "payment", Key: key}
+				if limit == nil {
+					return // its time is up
+				}
+				_, err = retry.Do(ctx, c, task, func(ctx context.Context, _ retry.Attempt) (*http.Response, error) {
+					req, _ := http.NewRequestWithContext(ctx, http.MethodPost, stubURL, nil)
+					return slow(req)
+				}, nil)
+				require.NoError(t, err, name)
+			})
+		}
+	}
+}
+
+// A kept connection whose peer is gone uses two thirds of the time. The next attempt makes a new one.
+func TestSend_deadKeptConnection(t *testing.T) {
+	t.Parallel()
+	var conns atomic.Int32
+	url := raw(t, func(conn net.Conn) {
+		first := conns.Add(1) == 1
+		reader := bufio.NewReader(conn)
+		for n := 1; ; n++ {
+			req, err := http.ReadRequest(reader)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			if first && n > 1 {
+				continue // it got the request, and never answers
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	c := newClient(t, retry.Config{Transport: ownTransport(t), Profile: retry.Unguarded()})
+	_, err := c.Send(t.Context(), post(url))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	resp, err := c.Send(ctx, post(url))
+	require.NoError(t, err)
+	require.Equal(t, 2, resp.Attempts)
+	require.EqualValues(t, 2, conns.Load())
 }
 
 // By default a call lasts longer than a service takes to restart: the waits are 10 s long

@@ -102,6 +102,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	fill(&cfg.Keep, DefaultKeep)
 	fill(&cfg.SweepInterval, DefaultSweepInterval)
 	fill(&cfg.SweepBatch, DefaultSweepBatch)
+	if cfg.Backoff.Cap > 0 {
+		fill(&cfg.Backoff.Base, min(DefaultBackoffBase, cfg.Backoff.Cap))
+	}
 	fill(&cfg.Backoff.Base, DefaultBackoffBase)
 	fill(&cfg.Backoff.Cap, max(DefaultBackoffCap, cfg.Backoff.Base))
 	fill(&cfg.Backoff.Jitter, 1)

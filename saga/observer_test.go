@@ -127,6 +127,9 @@ func TestOpen_badConfig(t *testing.T) {
 		require.ErrorIs(t, err, saga.ErrConfig, tt.field)
 		require.ErrorContains(t, err, tt.field)
 	}
+	short, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: client, Definitions: good, Backoff: retry.Backoff{Cap: time.Millisecond}})
+	require.NoError(t, err, "shorter than the default of Base")
+	require.NoError(t, short.Close(t.Context()))
 	_, err = saga.Open(t.Context(), nil, saga.Config{Client: client, Definitions: good})
 	require.ErrorContains(t, err, "journal")
 	_, err = saga.Open(t.Context(), memjournal.New(), saga.Config{Definitions: good})

@@ -53,7 +53,7 @@ func TestNew_refusesBadConfig(t *testing.T) {
 		{"retry", one(sdk.Service{URL: "http://h", Retry: &retry.Config{MaxAttempts: -1}}), "Retry: retry: bad config: MaxAttempts: -1", retry.ErrConfig},
 		{"long keys", with(&retry.Profile{Encoding: childkey.Hex64, MaxKeyBytes: 40}), "Profile.Encoding:", retry.ErrConfig},
 		{"no encoding", with(&retry.Profile{Encoding: 99}), "Profile.Encoding:", childkey.ErrBadEncoding},
-		{"retention shorter than a call", with(&retry.Profile{Retention: time.Minute}), "Profile.Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
+		{"retention shorter than a call", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Timeout: time.Minute, Profile: &retry.Profile{Retention: time.Minute}}}), "Profile.Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
 		{"profile twice", one(sdk.Service{URL: "http://h", Profile: retry.Stripe(), Retry: &retry.Config{Profile: retry.Adyen()}}), "Retry.Profile:", nil},
 		{"profile of the service's retries", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Profile: &retry.Profile{MaxKeyBytes: 9}}}), "Retry: retry: bad config: Profile.Encoding:", retry.ErrConfig},
 		{"profile for all", shared(&retry.Profile{MaxKeyBytes: 9}), "sdk: bad config: Retry: retry: bad config: Profile.Encoding:", retry.ErrConfig},
