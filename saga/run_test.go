@@ -136,6 +136,29 @@ func TestRun_badInput(t *testing.T) {
 	})
 }
 
+// A caller that repeats its request in another zone asks for the same saga: the same instant is an
+// equal value. Another instant is not.
+func TestRun_inAnotherZone(t *testing.T) {
+	t.Parallel()
+	type delivery struct {
+		At    time.Time
+		Stops map[string]*time.Time
+	}
+	deliver := saga.MustDefine("deliver", 1, func(b *saga.Builder[delivery, nothing]) {
+		saga.StepFunc(b, "van.drive", b.Input(), func(context.Context, saga.Call[delivery]) (nothing, error) { return nothing{}, nil }).ReadOnly()
+	})
+	inBubble(t, func(s *stage) {
+		e, at := s.open(deliver), time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)
+		for _, zone := range []*time.Location{time.UTC, time.FixedZone("CET", 3600), time.FixedZone("", -18000)} {
+			here := at.In(zone)
+			_, err := deliver.Run(s.Context(), e, key(s.T, "k"), delivery{here, map[string]*time.Time{"first": &here}})
+			require.NoError(s, err, zone)
+		}
+		_, err := deliver.Run(s.Context(), e, key(s.T, "k"), delivery{At: at.Add(time.Second)})
+		require.ErrorIs(s, err, saga.ErrKeyReused)
+	})
+}
+
 // 32 callers in two processes share one run.
 func TestRun_attaches(t *testing.T) {
 	t.Parallel()

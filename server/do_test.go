@@ -135,6 +135,28 @@ func TestDo_transaction(t *testing.T) {
 	require.Equal(t, 1, rows)
 }
 
+// The same instant in another zone is the same request.
+func TestDo_inAnotherZone(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{})
+	type visit struct{ At time.Time }
+	at := time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)
+	ran := 0
+	do := func(at time.Time) error {
+		task := server.Task{Name: "visit", Scope: "unscoped", Effect: server.Keyed}
+		_, _, err := server.Do(t.Context(), g, task, key(t, "k"), visit{at}, func(context.Context, visit) (booking, error) {
+			ran++
+			return booking{}, nil
+		})
+		return err
+	}
+	for _, zone := range []*time.Location{time.FixedZone("", 7200), time.UTC, time.FixedZone("", -18000)} {
+		require.NoError(t, do(at.In(zone)), zone)
+	}
+	require.Equal(t, 1, ran)
+	require.ErrorIs(t, do(at.Add(time.Second)), &server.RefusedError{Code: wire.KeyReused})
+}
+
 // One key is for one request, whichever function or route receives it.
 func TestDo_keyReused(t *testing.T) {
 	t.Parallel()

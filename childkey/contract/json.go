@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // ContentType is the media type of [JSON].
@@ -25,12 +26,16 @@ func (e *bodyError) Error() string   { return ErrBody.Error() + ": " + e.text }
 func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
 
 // Encode returns v as JSON. Equal values give equal bytes, in every process and after every
-// restart: members have the order of the struct, and map keys are sorted. A MarshalJSON
-// method of v must keep that, because a callee takes other bytes under the same key for
-// another request. Encode returns an error wrapping [ErrBody] for a value that JSON cannot
+// restart: members have the order of the struct, map keys are sorted, and a time.Time is in UTC,
+// whatever its zone. So a caller that needs a zone encodes it as a value of its own. A MarshalJSON
+// or MarshalText method in v must keep that, because a callee takes other bytes under the same key
+// for another request. Encode returns an error wrapping [ErrBody] for a value that JSON cannot
 // hold, such as NaN, a channel or a cycle.
 func Encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
+	if err == nil && hasOffset(b) { // so v has no cycle
+		b, err = json.Marshal(inUTC(reflect.ValueOf(v)).Interface())
+	}
 	if err != nil {
 		return nil, &bodyError{fmt.Sprintf("%T cannot be encoded", v), err}
 	}

@@ -35,6 +35,72 @@ func TestEncode_sameBytesEveryTime(t *testing.T) {
 	}
 }
 
+type (
+	span      struct{ From, To time.Time }
+	validity  struct{ Span span }
+	scheduled struct {
+		validity
+		When   *time.Time
+		Any    any
+		List   []time.Time
+		Pair   [2]span
+		ByName map[string]*span
+		ByTime map[time.Time]string
+		Note   string
+		Day    day
+		Hidden *scheduled `json:"-"`
+		own    time.Time
+	}
+	day struct{ time.Time } // in its own zone
+)
+
+func (d day) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
+
+// The same instant in another zone is an equal value, wherever it is in the input. What says that it has
+// a text of its own keeps it, and the value itself stays as it is.
+func TestEncode_timesInUTC(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 23, 30, 0, 5000, time.UTC)
+	in := func(zone *time.Location) *scheduled {
+		here := at.In(zone)
+		both := span{here, here.Add(time.Hour)}
+		s := &scheduled{
+			validity: validity{both}, When: &here, Any: []any{here, &both, "text", 1, nil}, List: []time.Time{here}, Pair: [2]span{both},
+			ByName: map[string]*span{"a": &both, "none": nil}, ByTime: map[time.Time]string{here: "x"},
+			Note: "2026-03-02T01:30:00+02:00", Day: day{at}, own: here,
+		}
+		s.Hidden = s
+		return s
+	}
+	want, err := contract.Encode(in(time.UTC))
+	require.NoError(t, err)
+	for _, zone := range []*time.Location{time.FixedZone("", 7200), time.FixedZone("odd", -34200), time.FixedZone("null", 0), time.Local} {
+		v := in(zone)
+		got, err := contract.Encode(v)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), zone)
+		require.Equal(t, in(zone), v, "it was changed")
+		got, err = contract.Encode(*v)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "not by a pointer, %v", zone)
+	}
+	for _, v := range []any{at, &at, []time.Time{at}, map[string]any{"at": at}} {
+		got, err := contract.Encode(v)
+		require.NoError(t, err)
+		require.Contains(t, string(got), `"2026-03-01T23:30:00.000005Z"`)
+	}
+
+	east := time.FixedZone("", 7200)
+	got, err := contract.Encode(struct {
+		Day   day
+		At    time.Time
+		Names map[time.Time]int
+	}{day{at.In(east)}, at.In(east), map[time.Time]int{at: 1, at.In(east): 2}})
+	require.NoError(t, err)
+	require.Equal(t, `{"Day":"2026-03-02","At":"2026-03-01T23:30:00.000005Z","Names":{"2026-03-01T23:30:00.000005Z":1,"2026-03-02T01:30:00.000005+02:00":2}}`, string(got),
+		"a day of its own zone stays, and so do two keys")
+}
+
 func TestEncode_badInput(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{math.NaN(), math.Inf(1), make(chan int), func() {}} {
