@@ -36,14 +36,15 @@ type answer struct {
 	decoded []byte // the beginning of a body that has a Content-Encoding; nil: it has none, or an unknown one
 
 	unmarked bool // the service marks its answers, and this one has neither mark nor code
+	failed   bool // [Profile.Classify] says that it is no success, whatever its status
 }
 
 func (a *answer) success() bool { return a.Status/100 == 2 }
 
-func (a *answer) usable() bool { return a.success() && !a.cut && !a.unmarked }
+func (a *answer) usable() bool { return a.success() && !a.cut && !a.unmarked && !a.failed }
 
-// tooLong reports whether it is a 2xx whose body is longer than the cap.
-func (a *answer) tooLong() bool { return a.success() && a.cut }
+// tooLong reports whether it is a success whose body is longer than the cap.
+func (a *answer) tooLong() bool { return a.success() && a.cut && !a.failed }
 
 // snippet returns the beginning of the body, decoded.
 func (a *answer) snippet() []byte {

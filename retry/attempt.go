@@ -213,7 +213,7 @@ func (e *exchange) setBody(out *http.Request) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts := e.seen, e.client.cfg.MaxAttempts-e.retries-e.repeats
+	seen, attempts := e.seen, e.limits.MaxAttempts-e.retries-e.repeats
 	if e.callerRetries && !e.polling {
 		attempts = 1
 	}

@@ -132,7 +132,7 @@ func (e *exchange) verdict() Verdict {
 	if e.answer == nil {
 		return verdictOf(e.failed, e.seen)
 	}
-	if e.answer.usable() {
+	if e.answer.usable() && e.frozen.carrier.profile.Classify == nil {
 		return StatusVerdict(e.answer.Status) // nothing in its headers could make it another
 	}
 	v := e.classify(e.answer)
@@ -157,9 +157,6 @@ func (e *exchange) classify(a *answer) Verdict {
 	if a.success() && a.unmarked {
 		return Verdict{Outcome: Unknown, Evidence: "a 2xx without the mark of a guard"}
 	}
-	if a.tooLong() {
-		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
-	}
 	if v, ok := CodeVerdict(a.code); ok {
 		if a.code == wire.KeyReused && e.task.Resumed {
 			// The other payload may be this very call, as an earlier process
@@ -176,11 +173,20 @@ func (e *exchange) classify(a *answer) Verdict {
 		return v
 	}
 	shown := a.Answer
-	shown.Body = a.snippet()
-	if classify := e.frozen.carrier.profile.Classify; classify != nil && !a.success() {
+	if classify := e.frozen.carrier.profile.Classify; classify != nil {
+		if a.success() {
+			a.decoded = decode(a.Header.Get("Content-Encoding"), a.Body[:min(len(a.Body), maxSnippet)])
+		}
+		shown.Body = a.snippet()
 		if v, ok := classify(shown); ok {
+			if a.failed = a.success() && v.Outcome != Completed; a.failed {
+				a.readProblem()
+			}
 			return v
 		}
+	}
+	if a.tooLong() {
+		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
 	}
 	return shown.Verdict()
 }

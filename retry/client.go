@@ -136,6 +136,8 @@ type Call struct {
 	// only from something durable. It is sent as Idempotency-First-Sent, unless a Profile
 	// does not name that header. A Profile with a Retention bounds the call by it.
 	FirstSent time.Time
+	// Limits are the call's own; the zero Limits are those of the [Config].
+	Limits Limits
 	// Resumed says that an earlier process may have sent the call: it starts as Unknown. A
 	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so of all its
 	// calls, except those by a safe method (GET, HEAD, OPTIONS, TRACE).
@@ -154,14 +156,45 @@ type Call struct {
 }
 
 func (c *Call) task() Task {
-	return Task{Service: c.Service, Operation: c.Operation, Key: c.Key, Resumed: c.Resumed, Expires: c.Expires}
+	return Task{Service: c.Service, Operation: c.Operation, Key: c.Key, Resumed: c.Resumed, Expires: c.Expires, Limits: c.Limits}
 }
 
-// An Answer is a complete answer that is not 2xx.
+// Limits are those of one call, where they differ from those of its client. A field that is zero
+// means the one of [Config].
+type Limits struct {
+	MaxAttempts int           // as [Config.MaxAttempts]
+	Timeout     time.Duration // as [Config.Timeout]; it may be longer
+	// AttemptTimeout is as [Config.AttemptTimeout]. Set it together with a Timeout that is
+	// meant for one slow attempt.
+	AttemptTimeout time.Duration
+}
+
+// check returns an error wrapping ErrInvalid if a field is negative.
+func (l Limits) check() error {
+	switch {
+	case l.MaxAttempts < 0:
+		return fmt.Errorf("%w: Limits.MaxAttempts: %d is negative", ErrInvalid, l.MaxAttempts)
+	case l.Timeout < 0:
+		return fmt.Errorf("%w: Limits.Timeout: %v is negative", ErrInvalid, l.Timeout)
+	case l.AttemptTimeout < 0:
+		return fmt.Errorf("%w: Limits.AttemptTimeout: %v is negative", ErrInvalid, l.AttemptTimeout)
+	}
+	return nil
+}
+
+// of returns l with the limits of cfg where it has none.
+func (l Limits) of(cfg *Config) Limits {
+	fill(&l.MaxAttempts, cfg.MaxAttempts)
+	fill(&l.Timeout, cfg.Timeout)
+	fill(&l.AttemptTimeout, cfg.AttemptTimeout)
+	return l
+}
+
+// An Answer is a complete answer.
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte // its first 64 KiB
+	Body   []byte // its first 64 KiB, decoded
 
 	Keyed    bool // the call has a key
 	Honoured bool // the callee says that it honoured the key
@@ -190,6 +223,8 @@ type Task struct {
 	Resumed bool
 	// Expires is as in a [Call]. Zero means never.
 	Expires time.Time
+	// Limits are as in a [Call].
+	Limits Limits
 }
 
 // An Attempt describes one attempt to the callee.
@@ -227,6 +262,8 @@ func Do[T any](
 		failed = r.fail(nil, errUnmade)
 	case fn == nil:
 		failed = r.fail(nil, fmt.Errorf("%w: no function to call", ErrInvalid))
+	case task.Limits.check() != nil:
+		failed = r.fail(nil, task.Limits.check())
 	case stop != nil:
 		r.retryable = true
 		failed = r.fail(nil, stop)

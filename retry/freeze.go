@@ -40,7 +40,7 @@ func (f *frozenCall) freeze(call *Call, c *carrier) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.check(call.Key); err != nil {
+	if err := cmp.Or(c.check(call.Key), call.Limits.check()); err != nil {
 		return nil, err
 	}
 	f.carrier = c

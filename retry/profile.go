@@ -67,9 +67,15 @@ type Profile struct {
 	// service refused the call, as with any other 4xx. No other Outcome is allowed.
 	Conflict Verdict
 	// Classify reads answers that mean something of their own at this service. Nil means
-	// that there are none. It gets every complete answer that is not 2xx and comes without a
-	// code of package wire. It returns false to leave the answer to [Answer.Verdict]. It
-	// must not block, keep or change the answer.
+	// that there are none. It gets every complete answer that comes without a code of package
+	// wire, and returns false to leave it to [Answer.Verdict]. It must not block, keep or
+	// change the answer.
+	//
+	// It gets a 2xx too, because some services answer 200 with an error in the body. If it
+	// returns an Outcome other than Completed, the call fails with an [*Error] that has the
+	// answer, and is sent again where the Action is Retry. [Client.Do] and the round tripper
+	// return the answer of a call that ended so, with its body to read. A request without a
+	// key that passes through the round tripper is not asked about.
 	Classify func(Answer) (Verdict, bool)
 	// Replayed reads from the header of an answer what the service says of the key: whether
 	// the service honoured the key, and whether the answer is a repetition. An honoured 4xx
@@ -243,6 +249,9 @@ func Stripe() *Profile {
 
 func classifyStripe(answer Answer) (Verdict, bool) {
 	verdict := answer.Verdict()
+	if verdict.Outcome == Completed {
+		return verdict, true
+	}
 	switch answer.Header.Get("Stripe-Should-Retry") {
 	case "false":
 		verdict.NotRetryable = true
@@ -263,6 +272,9 @@ func Adyen() *Profile {
 }
 
 func classifyAdyen(answer Answer) (Verdict, bool) {
+	if answer.Status/100 == 2 {
+		return Verdict{}, false
+	}
 	var problem struct {
 		ErrorCode string `json:"errorCode"`
 	}

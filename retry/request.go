@@ -198,7 +198,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 //
 // name is called once, after the body of req was read and before anything is sent. It gets
 // the call as [Client.Do] reads it from req, and may set its Service, Operation, Key,
-// Cancels, FirstSent, Resumed, Expires and Header. It must replace the Header instead of
+// Cancels, FirstSent, Resumed, Expires, Limits and Header. It must replace the Header instead of
 // writing into it, and leave the other fields alone. Its error ends the call as NotSent, or
 // as Unknown if the call is Resumed by then. A nil name changes nothing. Without
 // [Config.Profile] only the Key and the Header that name sets are sent.

@@ -14,6 +14,7 @@ import (
 type run struct {
 	client *Client
 	task   Task
+	limits Limits // of the call, or else of the client
 
 	caller   context.Context // the caller's, as the observer left it
 	start    time.Time
@@ -65,7 +66,8 @@ func (r *run) open(ctx context.Context, c *Client, call *Call) {
 	r.client = c
 	r.note(ctx, call)
 	r.start = time.Now()
-	r.deadline = r.start.Add(c.cfg.Timeout)
+	r.limits = r.task.Limits.of(&c.cfg)
+	r.deadline = r.start.Add(r.limits.Timeout)
 	if o := c.cfg.Observer; o != nil {
 		ctx = o.CallStarted(ctx, r.event())
 	}
@@ -91,7 +93,7 @@ func (r *run) begin() {
 	}
 	r.observeStart(Attempt{
 		Number: r.attempts, Timeout: r.attemptTimeout(),
-		CallerRetries: r.callerRetries || r.safe && r.client.cfg.MaxAttempts > 1,
+		CallerRetries: r.callerRetries || r.safe && r.limits.MaxAttempts > 1,
 	})
 }
 
@@ -145,7 +147,7 @@ func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 		wait = r.client.cfg.Poll.wait(r.polls+1, r.client.cfg.Rand())
 	} else {
 		switch {
-		case r.retries+1 >= r.client.cfg.MaxAttempts:
+		case r.retries+1 >= r.limits.MaxAttempts:
 			return 0, false, nil
 		case r.callerRetries && v.Outcome != NotSent: // an attempt that nobody saw multiplies nothing
 			return 0, false, ErrCallerRetries
@@ -210,7 +212,7 @@ func (r *run) remainingAttempts() int {
 	if r.callerRetries {
 		return 1
 	}
-	return max(r.client.cfg.MaxAttempts-r.retries, 1)
+	return max(r.limits.MaxAttempts-r.retries, 1)
 }
 
 // leastAttempt is the time that a wait leaves for the attempt after it.
@@ -275,7 +277,7 @@ func endOf(ctx context.Context) error {
 
 // attemptTimeout returns how long the attempt that begins may take.
 func (r *run) attemptTimeout() time.Duration {
-	return min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))
+	return min(r.limits.AttemptTimeout, r.deadline.Sub(r.begun))
 }
 
 // reuseTimeout returns how long the attempt may take over a connection that was used before. Such

@@ -244,3 +244,45 @@ func (e *events) triesOf(step string, undo bool) (tries []saga.Event) {
 	}
 	return tries
 }
+
+// deadlines notes how long each request may take.
+type deadlines struct {
+	network
+	left []time.Duration
+}
+
+func (d *deadlines) RoundTrip(req *http.Request) (*http.Response, error) {
+	end, _ := req.Context().Deadline()
+	d.left = append(d.left, time.Until(end))
+	return d.network.RoundTrip(req)
+}
+
+// A step whose AttemptTimeout is longer than the default one goes before the Timeout of its client. Otherwise the shorter wins.
+func TestAttemptTimeout_andTheClients(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[time.Duration]time.Duration{
+		saga.DefaultAttemptTimeout: 10 * time.Second, 2 * time.Second: 2 * time.Second, 5 * time.Minute: 5 * time.Minute,
+	} {
+		inBubble(t, func(s *stage) {
+			seen := &deadlines{network: network{holds: http.StatusOK}}
+			client, err := sdk.New(sdk.Config{
+				Services: map[string]sdk.Service{"inventory": {URL: "http://inventory"}},
+				Retry:    retry.Config{Transport: seen, Timeout: 10 * time.Second, AttemptTimeout: time.Hour},
+			})
+			require.NoError(s, err)
+			d := saga.MustDefine("held", 1, func(b *saga.Builder[order, nothing]) {
+				held := saga.Step(b, reserve, b.Input()).Undo(release).AttemptTimeout(asked)
+				saga.StepFunc(b, "b.do", held.Output(), func(context.Context, saga.Call[hold]) (nothing, error) {
+					return nothing{}, saga.Rejected(errors.New("no"))
+				})
+			})
+			e, err := saga.Open(s.Context(), s.journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{d}})
+			require.NoError(s, err)
+			s.Cleanup(func() { _ = e.Close(context.Background()) })
+			_, err = d.Run(s.Context(), e, key(s.T, "k"), order{})
+			require.ErrorIs(s, err, saga.ErrCompensated)
+			require.Len(s, seen.left, 2, "the call and its undo")
+			require.Equal(s, []time.Duration{want, want}, seen.left)
+		})
+	}
+}

@@ -42,7 +42,7 @@ func operationCall[In, Out any](op contract.Operation[In, Out], path string) fun
 		}
 		resp, err := c.Client.Send(ctx, sdk.Request{
 			Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
-			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(),
+			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Limits: limitsOf(c.Step),
 		})
 		if err != nil {
 			return nil, err
@@ -53,6 +53,15 @@ func operationCall[In, Out any](op contract.Operation[In, Out], path string) fun
 		}
 		return encodeResult(out)
 	}
+}
+
+// limitsOf returns the limits of a step's calls. A step with more than the default AttemptTimeout asked for it, so its calls
+// have that time even if the Timeout of their client is shorter.
+func limitsOf(s *engine.Step) (l retry.Limits) {
+	if s.AttemptTimeout > DefaultAttemptTimeout {
+		l.Timeout = s.AttemptTimeout
+	}
+	return l
 }
 
 // operationUndo returns how a step is undone by op.
@@ -73,6 +82,7 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to engin
 		resp, err := c.Client.Send(ctx, sdk.Request{
 			Service: to.Service, Operation: to.Operation, Discriminators: to.Discriminators,
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward,
+			Limits: limitsOf(c.Step),
 		})
 		if err != nil {
 			return err

@@ -239,7 +239,8 @@ func (s *StepRef[In, Out]) After(steps ...AnyStep) *StepRef[In, Out] {
 }
 
 // AttemptTimeout bounds one attempt: one call of the client with its attempts, or one
-// run of the function; of the undo too. The default is [DefaultAttemptTimeout].
+// run of the function; of the undo too. The default is [DefaultAttemptTimeout]. A longer one goes
+// before the Timeout of the client.
 func (s *StepRef[In, Out]) AttemptTimeout(d time.Duration) *StepRef[In, Out] {
 	s.draft.Duration("step "+s.step.Name+": AttemptTimeout", d)
 	s.step.AttemptTimeout = d

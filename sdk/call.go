@@ -33,6 +33,9 @@ func FirstSent(t time.Time) CallOption { return func(r *Request) { r.FirstSent =
 // Resumed sets [Request.Resumed].
 func Resumed() CallOption { return func(r *Request) { r.Resumed = true } }
 
+// Limits sets [Request.Limits].
+func Limits(l retry.Limits) CallOption { return func(r *Request) { r.Limits = l } }
+
 // Call calls op with in, under the child key of the parent key that ctx
 // carries, and blocks until it is done. The input is encoded once; every
 // attempt, and every later Call under the same parent key, sends the same key

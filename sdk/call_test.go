@@ -465,3 +465,22 @@ func TestCall_firstSentComesFromTheParentsClaim(t *testing.T) {
 		require.True(t, got.Equal(want), "first sent %v, want %v", got, want)
 	}
 }
+
+// A call may have limits of its own.
+func TestCall_limits(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(hold{"h-1"}))
+	d.Script("/reservations", sdktest.Status(503, ""), sdktest.Status(503, ""), sdktest.Status(503, ""))
+	c, ctx := newClient(t, d), parent(t, "p-1")
+	_, err := sdk.Call(ctx, c, reserve, lines{[]string{"a"}}, sdk.Limits(retry.Limits{Timeout: -1}))
+	require.ErrorIs(t, err, retry.ErrInvalid)
+	require.ErrorIs(t, err, retry.ErrNotSent)
+	for _, attempts := range []int{1, 2} {
+		_, err := sdk.Call(ctx, c, reserve, lines{[]string{"a"}}, sdk.Limits(retry.Limits{MaxAttempts: attempts}))
+		var failed *retry.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, attempts, failed.Attempts)
+	}
+	_, err = sdk.Call(ctx, c, reserve, lines{[]string{"a"}})
+	require.NoError(t, err)
+}

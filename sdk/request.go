@@ -53,6 +53,8 @@ type Request struct {
 	// does not prove that the call had no effect. In a guarded handler that runs again it is
 	// set already.
 	Resumed bool
+	// Limits are the call's own; the zero Limits are those of the service's retry.Config.
+	Limits retry.Limits
 }
 
 // Send makes the call that req describes and blocks until it has a complete 2xx answer. Its
@@ -123,7 +125,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 		Method: req.Method, URL: url, Header: header, Body: bytes.Clone(req.Body), Stream: req.Stream,
 		Key: child.key, Cancels: req.Cancels,
 		Service: req.Service, Operation: req.Operation,
-		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
+		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun, Limits: req.Limits,
 	}}
 	return out, out.check(req)
 }
