@@ -81,13 +81,19 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to engin
 		}
 		resp, err := c.Client.Send(ctx, sdk.Request{
 			Service: to.Service, Operation: to.Operation, Discriminators: to.Discriminators,
-			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward,
+			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward, Ran: c.Ran,
 			Limits: limitsOf(c.Step),
 		})
 		if err != nil {
 			return err
 		}
 		c.Nothing = resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan
+		if c.Nothing && c.Ran {
+			return &retry.Error{
+				Outcome: retry.Unknown, Service: to.Service, Operation: to.Operation, Err: retry.ErrKeyExpired,
+				Evidence: "the callee answered the call, and now says that it never ran",
+			}
+		}
 		return nil
 	}
 }

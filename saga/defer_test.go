@@ -156,7 +156,7 @@ func TestDeferred_afterCallsUnderWay(t *testing.T) {
 		req.Engine = journal.EngineID{1}
 		_, _, err = s.journal.Start(s.Context(), req)
 		require.NoError(s, err)
-		held := journal.Entry{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`{"ID":"h-1","Warehouse":"w"}`)}
+		held := journal.Entry{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`{"ID":"h-1","Warehouse":"w"}`), Forced: "ann"}
 		require.NoError(s, s.journal.Append(s.Context(), journal.Owner{ID: req.ID, Engine: req.Engine, Fence: 1},
 			journal.Write{Revision: 2, Entries: []journal.Entry{held}}))
 		s.services.Script("payment.charge", sagatest.Slow(5*time.Second))

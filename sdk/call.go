@@ -104,7 +104,7 @@ func CallUndo[In, Out, Ack any](
 	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
 	in contract.Undo[In, Out], options ...CallOption,
 ) (Ack, error) {
-	undo, cancels, err := undoing(ctx, c, undo, forward)
+	undo, cancels, err := undoing(ctx, c, undo, forward, in.Output != nil)
 	if err != nil {
 		var none Ack
 		return none, c.refuse(ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
@@ -118,7 +118,7 @@ func AddUndo[In, Out, Ack any](
 	in contract.Undo[In, Out], options ...CallOption,
 ) *Future[Ack] {
 	f = f.made()
-	undo, cancels, err := undoing(f.ctx, f.client, undo, forward)
+	undo, cancels, err := undoing(f.ctx, f.client, undo, forward, in.Output != nil)
 	if err != nil {
 		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
 		b.invalid = f.client.refuse(f.ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
@@ -127,9 +127,11 @@ func AddUndo[In, Out, Ack any](
 	return Add(f, undo, in, append([]CallOption{cancels}, options...)...)
 }
 
+// undoing returns undo with its discriminators, and the option that makes it cancel forward. ran says that forward's
+// answer is known.
 func undoing[In, Out, Ack any](
 	ctx context.Context, c *Client,
-	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
+	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out], ran bool,
 ) (contract.Operation[contract.Undo[In, Out], Ack], CallOption, error) {
 	if undo.Service() != forward.Service() {
 		return undo, nil, fmt.Errorf("%w: %s cannot undo a call of %s", ErrRequest, undo.Service(), forward.Service())
@@ -141,7 +143,7 @@ func undoing[In, Out, Ack any](
 	if len(undo.Discriminators()) == 0 {
 		undo = undo.For(forward.Discriminators()...)
 	}
-	return undo, func(r *Request) { r.Cancels = key }, nil
+	return undo, func(r *Request) { r.Cancels, r.Ran = key, ran }, nil
 }
 
 // ChildKey returns the key that a call of operation on service has under

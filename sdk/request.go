@@ -45,6 +45,9 @@ type Request struct {
 	// Cancels is the key of the forward call that this one undoes; the zero
 	// Key means that it undoes none. See [CallUndo].
 	Cancels childkey.Key
+	// Ran says, with Cancels, that the forward call took effect: its answer is known. Then the callee undoes it also
+	// if its own record of the call has been swept. False means that the callee's record alone decides.
+	Ran bool
 	// FirstSent is when this call was first sent, or its intent was stored,
 	// from something that a restart does not change. Zero means the time that
 	// the parent key was claimed, inside a guarded handler; elsewhere nothing.
@@ -120,6 +123,9 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 		in, req.FirstSent, req.Resumed = wire.Inbound{}, time.Time{}, false
 	case req.FirstSent.IsZero():
 		req.FirstSent, firstRun = in.FirstSent, !in.Rerun && !req.Resumed
+		if !req.Ran {
+			req.FirstSent = s.sentSince(req.FirstSent, req.Cancels, in)
+		}
 	}
 	out := &outgoing{service: s, child: child, firstRun: firstRun, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: bytes.Clone(req.Body), Stream: req.Stream,
@@ -128,6 +134,20 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun, Limits: req.Limits,
 	}}
 	return out, out.check(req)
+}
+
+// sentSince returns first, or the time since when the call that cancels names can have been sent, if that is earlier
+// and the service is told of that call.
+func (s *service) sentSince(first time.Time, cancels childkey.Key, in wire.Inbound) time.Time {
+	if !cancels.IsZero() && s.namesForward() && !in.ForwardSent.IsZero() && in.ForwardSent.Before(first) {
+		return in.ForwardSent
+	}
+	return first
+}
+
+// namesForward reports whether the service is told which call an undo cancels.
+func (s *service) namesForward() bool {
+	return slices.ContainsFunc(s.profile.Headers, func(name string) bool { return strings.EqualFold(name, wire.HeaderCancels) })
 }
 
 // check finds what is wrong with the body before anything of a fan-out is sent.
@@ -147,6 +167,9 @@ func (s *service) mergeHeader(req Request) (http.Header, error) {
 	maps.Copy(header, canonical(req.Header))
 	if req.Body != nil || req.Stream != nil {
 		header.Set("Content-Type", cmp.Or(req.ContentType, contract.ContentType))
+	}
+	if req.Ran && !req.Cancels.IsZero() && s.namesForward() {
+		header.Set(wire.HeaderForward, wire.ForwardRan)
 	}
 	return header, checkHeader(header, s.profile)
 }

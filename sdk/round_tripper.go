@@ -153,7 +153,7 @@ func (s *service) adopt(ctx context.Context, call *retry.Call, n callName) (*out
 	in, _ := wire.FromContext(ctx)
 	firstRun := false
 	if call.FirstSent.IsZero() {
-		call.FirstSent, firstRun = in.FirstSent, !in.Rerun && !call.Resumed
+		call.FirstSent, firstRun = s.sentSince(in.FirstSent, call.Cancels, in), !in.Rerun && !call.Resumed
 	}
 	call.Key, call.Resumed = child.key, call.Resumed || in.Rerun
 	if call.Header, err = s.headerOf(ctx, call.Header, nil); err != nil {

@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,6 +33,41 @@ func TestCallUndo_hasAKeyOfItsOwnAndNamesTheForwardOne(t *testing.T) {
 		require.Equal(t, child(ctx, t, "inventory", "release", sku).Quoted(), undo.Key)
 		require.JSONEq(t, `{"input":{"SKUs":["`+sku+`"]},"output":{"ID":"`+sku+`"}}`, string(undo.Body))
 		require.Empty(t, forward.Header.Get(wire.HeaderCancels))
+	}
+}
+
+// An undo says whether its caller has the answer of the call. If not, it is as old as that call may be. A service that is
+// told nothing of calls that are undone gets neither.
+func TestCallUndo_saysWhatTheCallerKnows(t *testing.T) {
+	t.Parallel()
+	own, forward := time.Unix(2000, 0), time.Unix(1000, 0)
+	for _, tt := range []struct {
+		name    string
+		profile *retry.Profile
+		output  *hold
+		sent    time.Time // of the forward call
+		want    time.Time
+		ran     string
+	}{
+		{"answered", nil, &hold{"a"}, forward, own, "ran"},
+		{"unknown", nil, nil, forward, forward, ""},
+		{"unknown, and younger", nil, nil, own.Add(time.Hour), own, ""},
+		{"unknown, outside of a saga", nil, nil, time.Time{}, own, ""},
+		{"a vendor's, answered", &retry.Profile{Headers: []string{wire.HeaderFirstSent}}, &hold{"a"}, forward, own, ""},
+		{"a vendor's, unknown", &retry.Profile{Headers: []string{wire.HeaderFirstSent}}, nil, forward, own, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, nil)
+			c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"inventory": {URL: d.URL(), Profile: tt.profile}}})
+			require.NoError(t, err)
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: own, ForwardSent: tt.sent})
+			_, err = sdk.CallUndo(ctx, c, release, reserve, contract.Undo[lines, hold]{Output: tt.output})
+			require.NoError(t, err)
+			header := d.Requests()[0].Header
+			require.Equal(t, wire.FormatFirstSent(tt.want), header.Get(wire.HeaderFirstSent))
+			require.Equal(t, tt.ran, header.Get(wire.HeaderForward))
+		})
 	}
 }
 

@@ -146,6 +146,37 @@ func TestBarrier_fates(t *testing.T) {
 	}
 }
 
+// A record of the forward call that was swept says nothing. The caller that has the call's answer says that it ran, also
+// to a run after one that wrote the tombstone and failed. It does not overrule a record.
+func TestBarrier_forgotten(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
+		s := memstore.New()
+		runs := 0
+		undo := newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+			fate, err := server.Barrier(r.Context())
+			require.NoError(t, err)
+			if runs++; runs == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			fmt.Fprint(w, fate)
+		})
+		say := func(key, forward, fate string) string {
+			return send(undo, key, "b", wire.HeaderCancels, forward, wire.HeaderForward, fate).Body.String()
+		}
+		say("undo-1", "forward", "ran")
+		require.Equal(t, "ran", say("undo-1", "forward", "ran"), effect)
+		require.Equal(t, 2, runs)
+
+		refuse := newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) })
+		require.Equal(t, http.StatusConflict, send(refuse, "refused", "b").Code)
+		require.Equal(t, "never ran", say("undo-2", "refused", "ran"), effect)
+		for _, text := range []string{"", "never-ran", "Ran"} {
+			require.Equal(t, "never ran", say("undo-3"+text, "absent"+text, text), effect)
+		}
+	}
+}
+
 // A refusal does not describe the runs before it: an earlier run that failed may have had effects.
 func TestBarrier_refusedAfterAFailure(t *testing.T) {
 	t.Parallel()

@@ -25,11 +25,12 @@ const (
 	HeaderXShouldRetry = "X-Should-Retry"           // the same, for clients that know only this name
 	HeaderRetryAfter   = "Retry-After"              // RFC 9110 section 10.2.3; only where a retry can help
 	HeaderRetryAfterMs = "Retry-After-Ms"           // the same wait in milliseconds, beside Retry-After
-	HeaderForward      = "Idempotent-Forward"       // on the answer to an undo: one of the three below
+	HeaderForward      = "Idempotent-Forward"       // on the answer to an undo, one of the three below; on an undo: ran
 )
 
 // The values of [HeaderForward]: the answer to an undo says what became of the forward
-// call.
+// call. A request says [ForwardRan] if the caller has the answer of the forward call. It counts
+// where the callee's record of that call has been swept since.
 const (
 	ForwardRan      = "ran"       // and is undone
 	ForwardNeverRan = "never-ran" // nor ever will: there was nothing to undo

@@ -22,6 +22,13 @@ type Inbound struct {
 	// was first claimed: the same for every run. Child calls send it as
 	// [HeaderFirstSent]. Zero means unknown: they send none.
 	FirstSent time.Time
+	// ForwardSent is when the calls that an undo cancels can have been sent first. A child call that names a forward key
+	// ([HeaderCancels]) sends it instead of a later FirstSent, unless the caller knows that the forward call took effect.
+	// Otherwise a callee that has swept its record of the forward call would take it for one that never ran. Zero
+	// means FirstSent.
+	ForwardSent time.Time
+	// ForwardRan says that the caller of this undo has the answer of the forward call ([HeaderForward]).
+	ForwardRan bool
 	// Rerun says that an earlier run of this request may have made calls already:
 	// it died or failed, and this one begins again. Child calls then start as
 	// unknown: that they are refused now does not prove that they never ran.
@@ -52,7 +59,7 @@ type Inbound struct {
 	Confirm func() bool
 }
 
-// ParseInbound reads Parent, Attempt, CallerRetries and Deadline from the headers of a request.
+// ParseInbound reads Parent, ForwardRan, Attempt, CallerRetries and Deadline from the headers of a request.
 // The caller sets the other fields. values returns the lines of one header: the Values
 // method of an http.Header, or Get of gRPC metadata.
 //
@@ -64,6 +71,8 @@ type Inbound struct {
 func ParseInbound(values func(name string) []string) Inbound {
 	var in Inbound
 	in.Parent = parseParent(values(HeaderParent))
+	forward, _ := single(values(HeaderForward))
+	in.ForwardRan = forward == ForwardRan
 	in.Attempt = parseAttempt(values(HeaderRetryAttempt))
 	allowance, _ := single(values(HeaderRetryAllowance))
 	in.CallerRetries = allowance == "0"

@@ -19,7 +19,7 @@ const (
 	// here, or claimed for the first time. From to Age. The engine that changed it reports it.
 	EventMoved EventKind = "moved"
 	// EventTookOver: the engine claimed Count sagas of engines that are gone, or that a verb
-	// set going.
+	// took from one or set going, and whose Entries may lack calls.
 	EventTookOver EventKind = "took over"
 	// EventLeaseLost: the engine's own lease ended. The engine goes on under another ID.
 	EventLeaseLost EventKind = "lease lost"

@@ -139,6 +139,9 @@ type Entry struct {
 	Pending  bool
 	Attempts int // that ended
 	RetryAt  time.Time
+	// FirstSent is the First-Sent of the first attempt that may have been sent. Later ones send the same,
+	// also after a Retry. Zero means that none is known, or that the call completed.
+	FirstSent time.Time
 	// At is when the entry was written, or the call ended.
 	At     time.Time
 	Result []byte // of a completed call of a step; nil: not stored

@@ -48,7 +48,8 @@ type Write struct {
 	// WakeAt, unless it is zero, gives the saga up. After the write the saga is Clean and has no
 	// owner. No engine can claim it before WakeAt, unless a person woke it while the engine had
 	// it ([Change].Wake). The fence stays. An owner may give the saga up only if no call of it
-	// runs and its Entries are complete. A Write that ends the saga must not have a WakeAt.
+	// runs and its Entries are complete. With Stuck it only says this: WakeAt stays zero, and the owner after
+	// a verb trusts the Entries. A Write with a final status must not have a WakeAt.
 	WakeAt time.Time
 	// Result is a completed saga's.
 	Result []byte

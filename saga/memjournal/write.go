@@ -39,7 +39,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 
 // Append implements [journal.Journal].
 func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
-	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Active() {
+	if !w.WakeAt.IsZero() && w.Status.Final() {
 		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
 	}
 	if err := j.lock(ctx); err != nil {

@@ -39,7 +39,7 @@ func checkWrite(w journal.Write) error {
 	if w.Defer != nil && !reflect.DeepEqual(w, journal.Write{Revision: w.Revision, Defer: w.Defer}) {
 		return fmt.Errorf("%w: Defer beside another field", ErrArgument)
 	}
-	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Active() {
+	if !w.WakeAt.IsZero() && w.Status.Final() {
 		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
 	}
 	if err := checkTime("WakeAt", w.WakeAt); err != nil {

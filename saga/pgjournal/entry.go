@@ -46,6 +46,7 @@ const (
 	markProblem
 	markBody
 	markBodyTooLong
+	markFirstSent
 	markEnd // the first bit without a meaning
 )
 
@@ -99,6 +100,7 @@ func (l *logged) pack() []byte {
 	mark(markProblem, l.Problem != "")
 	mark(markBody, l.Body != nil)
 	mark(markBodyTooLong, l.BodyTooLong)
+	mark(markFirstSent, !l.FirstSent.IsZero())
 	mark(markSeen, l.Status != 0 || l.Code != "" || l.Detail != "")
 	b := packed{codecVersion}
 	b.uint(marks)
@@ -131,6 +133,9 @@ func (l *logged) pack() []byte {
 	}
 	if marks&markBody != 0 {
 		b.bytes(l.Body)
+	}
+	if marks&markFirstSent != 0 {
+		b.time(l.FirstSent)
 	}
 	return b
 }
@@ -210,6 +215,9 @@ func unpackEntry(data []byte) (l logged, err error) {
 	}
 	if marks&markBody != 0 {
 		l.Body = r.bytes()
+	}
+	if marks&markFirstSent != 0 {
+		l.FirstSent = r.time()
 	}
 	if outcome > uint64(retry.Completed) || l.Attempts < 0 {
 		r.broken = true

@@ -112,6 +112,15 @@ func TestLog_goldenOfABody(t *testing.T) {
 	require.True(t, entries[1].BodyTooLong)
 }
 
+// When a call was sent first has a mark of its own.
+func TestLog_goldenOfFirstSent(t *testing.T) {
+	t.Parallel()
+	first := time.Unix(1, 0).UTC()
+	log, _ := logOf([]journal.Entry{{Step: "c.d", Pending: true, FirstSent: first}}, 2)
+	require.Equal(t, "0c018220000003632e64"+"80897a", hex.EncodeToString(log))
+	require.Equal(t, first, entriesOf(t, log)[0].FirstSent)
+}
+
 // An undo that found nothing has its own mark. Older entries lack this mark.
 func TestLog_goldenNothing(t *testing.T) {
 	t.Parallel()
@@ -124,11 +133,11 @@ func TestLog_goldenNothing(t *testing.T) {
 // not know: nobody may act on the rest alone.
 func TestLog_unknownMark(t *testing.T) {
 	t.Parallel()
-	for _, marks := range []string{"\x80\x20", "\x82\x40"} {
+	for _, marks := range []string{"\x80\x40", "\x82\x80\x01"} {
 		_, _, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
 		require.ErrorIs(t, err, errNewer, "%x", marks)
 	}
-	_, _, err := parseLog([]byte("\x06\x01\x80\x10\x00\x00\x00")) // the last that there is
+	_, _, err := parseLog([]byte("\x07\x01\x80\x20\x00\x00\x00\x02")) // the last that there is
 	require.NoError(t, err)
 }
 

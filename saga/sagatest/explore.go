@@ -24,7 +24,8 @@ import (
 // saga before and after each write and each call. The process is killed, or paused for longer
 // than its lease, and another process takes over. Or a person cancels the saga, in this process
 // or in another one. Explore plays every run a second time with each request delivered twice. At
-// the end of each run all requests arrive again, late. Explore fails the test for each run in
+// the end of each run all requests arrive again, late. Calls that must succeed, as undos, also find no connection for a
+// day, and a person retries the stuck saga when its callees have forgotten it. Explore fails the test for each run in
 // which
 //
 //   - a call takes effect twice,
@@ -211,6 +212,9 @@ func (e *explorer) disturbEverywhere(ctx context.Context, s scenario) {
 	if points > maxPoints {
 		disturbances, points = disturbances[:1], firstPoints
 	}
+	if s.retried > 0 { // days of polls each
+		points = min(points, 6)
+	}
 	for _, d := range disturbances {
 		for point := range points {
 			if e.hasEnough() {
@@ -274,8 +278,9 @@ type scenario struct {
 	name        string
 	faults      map[string][]Fault // by step
 	undoFaults  map[string][]Fault
-	mayStick    bool // there is a reason to be stuck
-	completes   bool // the saga completes, unless it is cancelled
+	mayStick    bool          // there is a reason to be stuck
+	completes   bool          // the saga completes, unless it is cancelled
+	retried     time.Duration // after that time a person retries the stuck saga; 0: nobody does
 	twice       bool
 	disturbance disturbance
 	point       int // counts from 1

@@ -124,6 +124,20 @@ func requests(edit func(process int32, header http.Header)) func(e *explorer) {
 	}
 }
 
+// firstSent makes the defect that each request says to be as old as of makes it of the time when its process began.
+func firstSent(of func(begun time.Time) time.Time) func(e *explorer) {
+	return func(e *explorer) {
+		e.breakNetwork = func(network roundTripper) roundTripper {
+			begun := time.Now()
+			return tripFunc(func(req *http.Request) (*http.Response, error) {
+				req = req.Clone(req.Context())
+				req.Header.Set(wire.HeaderFirstSent, wire.FormatFirstSent(of(begun)))
+				return network.RoundTrip(req)
+			})
+		}
+	}
+}
+
 func proven(resp *http.Response, status int) {
 	resp.StatusCode = status
 	resp.Header.Set("Content-Type", "application/json")
@@ -305,6 +319,13 @@ var plantedDefects = []planted{
 			}
 		})(e)
 	}},
+	{"takes the age of its saga for that of a call", "mail.receipt finds no connection for a day", firstSent(func(begun time.Time) time.Time { return begun })},
+	{"takes the age of its saga for that of an undo", "shipping.book is refused, and the undo of inventory.reserve finds no connection for a day", firstSent(func(begun time.Time) time.Time { return begun })},
+	{"takes a call that may be old for a new one", "mail.receipt loses its answer, and then finds no connection for a day", firstSent(func(time.Time) time.Time { return time.Now() })},
+	{
+		"leaves it to the callee to remember what is to be undone", "shipping.book is refused, and the undo of inventory.reserve finds no connection for a day",
+		requests(func(_ int32, header http.Header) { header.Del(wire.HeaderForward) }),
+	},
 	{"says completed for what is still to do", "all goes well", writes(func(_ journal.Record, w *journal.Write) {
 		for _, e := range w.Entries {
 			if e.Step == "shipping.book" && e.Outcome == retry.Completed {

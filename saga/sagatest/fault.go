@@ -21,7 +21,8 @@ type Fault struct {
 	forgets     bool // the service loses track of the call
 	noEffect    bool // although the call ran
 	twice       bool
-	always      bool // for all further deliveries too
+	always      bool          // for all further deliveries too
+	lasts       time.Duration // with always: only for so long after the script's first delivery
 }
 
 // Pass delivers the request and its answer.
@@ -69,6 +70,12 @@ func Twice() Fault { return Fault{twice: true} }
 // Always applies f to all further deliveries too. It is the last Fault of a script.
 func Always(f Fault) Fault {
 	f.always = true
+	return f
+}
+
+// during is Always of f for that long, from the first delivery of its script on.
+func during(d time.Duration, f Fault) Fault {
+	f.always, f.lasts = true, d
 	return f
 }
 

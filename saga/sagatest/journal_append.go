@@ -67,6 +67,7 @@ var appendRules = []rule{
 	{"append: an outcome and the failure are one write", appendFails},
 	{"append: how a saga ends", appendEnds},
 	{"append: with WakeAt it gives the saga up", appendGivesUp},
+	{"append: with WakeAt a stuck saga is clean", appendSticksClean},
 	{"append: repeated after a lost answer it knows itself", appendRepeated},
 	{"append: strangers and zombies change nothing", appendByStrangers},
 	{"append: what is over stays over", appendToWhatIsOver},
@@ -81,7 +82,7 @@ func appendIsRecorded(c *check) {
 	entry := journal.Entry{
 		Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2, RetryAt: r.Now.Add(time.Hour), At: r.Now,
 		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n", Problem: "wait, please",
-		Body: []byte("\x00{}\xff"),
+		Body: []byte("\x00{}\xff"), FirstSent: r.Now.Add(-time.Hour),
 	}
 	want1 := r
 	want1.Revision, want1.Entries = 2, []journal.Entry{entry, ok("c.d")}
@@ -135,6 +136,28 @@ func appendGivesUp(c *check) {
 	claimed := c.claim(c.heartbeat(long), 10)
 	want(c, "claimed after a verb", len(claimed), 1)
 	c.wantErr("Append repeated after a claim", c.journal.Append(c.Context(), owner(r), w), journal.ErrLeaseLost)
+}
+
+func appendSticksClean(c *check) {
+	r := c.startOwned()
+	w := journal.Write{Revision: 2, Entries: []journal.Entry{ok("a.b")}, Status: journal.Stuck, StuckOn: &blocked, WakeAt: r.Now}
+	c.must("Append", c.journal.Append(c.Context(), owner(r), w))
+	got := c.read(r.ID)
+	want(c, "Status", got.Status, journal.Stuck)
+	want(c, "Clean of the stuck saga", got.Clean, true)
+	want(c, "WakeAt of the stuck saga is zero", got.WakeAt.IsZero(), true)
+	c.must("Append repeated", c.journal.Append(c.Context(), owner(r), w))
+	c.wantUnchanged(got)
+	want(c, "claimed while it is stuck", len(c.claim(c.heartbeat(long), 10)), 0)
+	resumed := c.change(got, journal.Change{Status: journal.Running})
+	want(c, "Clean after a verb", resumed.Clean, true)
+	claimed := c.claim(c.heartbeat(long), 10)
+	want(c, "claimed after a verb", len(claimed), 1)
+	want(c, "Clean of what was claimed", claimed[0].Clean, true)
+	w = journal.Write{Revision: claimed[0].Revision + 1, Status: journal.Completed, WakeAt: r.Now, Keep: keep}
+	if err := c.journal.Append(c.Context(), owner(claimed[0]), w); err == nil {
+		c.Fatalf("a write that ends the saga has a WakeAt")
+	}
 }
 
 func (c *check) wantFailure(what string, got *journal.Failure, expect journal.Failure) {

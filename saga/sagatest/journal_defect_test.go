@@ -264,6 +264,23 @@ var defects = []defect{
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: with WakeAt it gives the saga up", "claim: what was given up is clean, until it has an owner"}},
+	{"doubts what got stuck", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if w.Status == journal.Stuck {
+				w.WakeAt = time.Time{}
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: with WakeAt a stuck saga is clean"}},
+	{"loses when a call was sent first", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			w.Entries = slices.Clone(w.Entries)
+			for i := range w.Entries {
+				w.Entries[i].FirstSent = time.Time{}
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: what is written is there, and nothing else changes"}},
 	{"wakes too early", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if !w.WakeAt.IsZero() {

@@ -20,7 +20,7 @@ type monitor struct {
 	network  roundTripper
 	services *Services
 	id       journal.ID    // of the saga
-	unseen   time.Duration // time after the failure; then a step of unknown outcome may be undone
+	budget   time.Duration // of the undos; a quarter of it after the failure, a step of unknown outcome may be undone
 	steps    []saga.StepInfo
 
 	mu         sync.Mutex
@@ -167,7 +167,11 @@ func isKnown(r journal.Record, step string) bool {
 func (m *monitor) isSpent(e journal.Entry, r journal.Record) bool {
 	for _, s := range m.steps {
 		if s.Name == e.Step {
-			return s.Attempts > 0 && e.Attempts >= s.Attempts || s.Timeout > 0 && r.Now.Sub(r.FirstClaimedAt) >= s.Timeout
+			limit := s.Timeout
+			if limit == 0 && s.Retriable {
+				limit = m.budget
+			}
+			return s.Attempts > 0 && e.Attempts >= s.Attempts || limit > 0 && r.Now.Sub(r.FirstClaimedAt) >= limit
 		}
 	}
 	return false
@@ -180,7 +184,7 @@ func (m *monitor) checkResolved(step string, r journal.Record) {
 		if e.Step != step || e.Undo {
 			continue
 		}
-		if e.Pending && r.Now.Sub(r.FailedAt) < m.unseen && !m.isSpent(e, r) {
+		if e.Pending && r.Now.Sub(r.FailedAt) < m.budget/4 && !m.isSpent(e, r) {
 			m.note("%s is undone before it is known how its call ended", step)
 		}
 		return

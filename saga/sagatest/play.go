@@ -31,16 +31,16 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		j = e.breakJournal(j)
 	}
 	watch := &monitor{
-		Journal: j, network: services, services: services, id: e.id, unseen: e.undoBudget / 4, steps: e.steps,
+		Journal: j, network: services, services: services, id: e.id, budget: e.undoBudget, steps: e.steps,
 		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
 	}
 
 	end := make(chan struct{})
-	first, err := e.process(ctx, watch, end)
+	first, err := e.process(ctx, watch, e.networkOf(watch), end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
-	second, err := e.process(ctx, watch, end)
+	second, err := e.process(ctx, watch, e.networkOf(watch), end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
@@ -51,10 +51,28 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	}
 	first.cancel = func() { desk.cancelSaga(ctx, watch) }
 	err = e.run(ctx, first, second)
+	processes := []*living{first, second}
+	if s.retried > 0 && errors.Is(err, saga.ErrStuck) {
+		s.mayStick = s.mayStick || s.disturbance != none // a process that died may have sent the call
+		if s.disturbance != kill {
+			first.close() // nobody polls for a week
+		}
+		second.close()
+		time.Sleep(s.retried)
+		third, openErr := e.process(ctx, watch, second.network, end) // the second, which was started anew
+		if openErr != nil {
+			return outcome{violations: []string{openErr.Error()}}
+		}
+		processes = append(processes, third)
+		if _, retryErr := third.engine.Retry(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"}); retryErr == nil {
+			err = e.runAgain(ctx, third)
+		}
+	}
 	r, readErr := j.Read(ctx, watch.id)
 	close(end)
-	first.close()
-	second.close()
+	for _, p := range processes {
+		p.close()
+	}
 	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
 
 	o := outcome{status: r.Status, points: first.pointCount(), violations: watch.notes()}
@@ -104,12 +122,17 @@ type living struct {
 	run    runFunc
 }
 
-func (e *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
-	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
-	p.begins = watch.checkBegin
-	if e.breakNetwork != nil {
-		p.network = e.breakNetwork(watch)
+// networkOf returns how a process reaches the services.
+func (e *explorer) networkOf(watch *monitor) roundTripper {
+	if e.breakNetwork == nil {
+		return watch
 	}
+	return e.breakNetwork(watch)
+}
+
+func (e *explorer) process(ctx context.Context, watch *monitor, network roundTripper, end <-chan struct{}) (*living, error) {
+	p := &process{Journal: watch, network: network, end: end, dead: make(chan struct{})}
+	p.begins = watch.checkBegin
 	names := make(map[string]bool)
 	var services []string
 	for _, s := range e.steps {
@@ -159,9 +182,14 @@ func (e *explorer) run(ctx context.Context, first, second *living) error {
 	case <-ended:
 	case <-first.dead:
 	}
+	return e.runAgain(ctx, second)
+}
+
+// runAgain has the saga run in a process, and waits for it.
+func (e *explorer) runAgain(ctx context.Context, in *living) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return second.run(ctx, second.engine, exploreKey)
+	return in.run(ctx, in.engine, exploreKey)
 }
 
 // check returns what is wrong with how a saga ended.

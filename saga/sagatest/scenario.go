@@ -51,6 +51,37 @@ var undoTroubles = []trouble{
 	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true},
 }
 
+// away is how long a service is out of reach that makes a saga stuck, and late how long it takes until a person retries
+// the saga: the services have forgotten then what they did before.
+const away, late = 30 * time.Hour, retention + 24*time.Hour
+
+// lateRetries returns the scenarios in which what must succeed, the call of a step or its undo, has no connection until
+// the saga is stuck. A person retries it when the services have forgotten its earlier calls. A call that was never
+// sent succeeds then. One that may have been sent must not be sent again.
+func (e *explorer) lateRetries(s saga.StepInfo) []scenario {
+	never := []Fault{during(away, NotSent())}
+	once := []Fault{LoseAnswer(), during(away, NotSent())}
+	var all []scenario
+	if s.Retriable {
+		all = append(all,
+			scenario{name: s.Name + " finds no connection for a day", faults: map[string][]Fault{s.Name: never}},
+			scenario{name: s.Name + " loses its answer, and then finds no connection for a day", faults: map[string][]Fault{s.Name: once}, mayStick: true})
+	}
+	if failing, ok := e.failingAfter(s); ok && s.Undo != "" {
+		refused, undo := map[string][]Fault{failing.Name: troubles[0].faults}, failing.Name+" is refused, and the undo of "+s.Name
+		all = append(all,
+			scenario{name: undo + " finds no connection for a day", faults: refused, undoFaults: map[string][]Fault{s.Name: never}},
+			scenario{
+				name: undo + " loses its answer, and then finds no connection for a day", faults: refused,
+				undoFaults: map[string][]Fault{s.Name: once}, mayStick: true,
+			})
+	}
+	for i := range all {
+		all[i].retried = late
+	}
+	return all
+}
+
 // scenarios returns all scenarios that are played.
 func (e *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
@@ -67,6 +98,7 @@ func (e *explorer) scenarios() []scenario {
 		if s.Retriable {
 			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: true})
 		}
+		all = append(all, e.lateRetries(s)...)
 		failing, ok := e.failingAfter(s)
 		if !ok {
 			continue

@@ -9,9 +9,18 @@ import (
 
 type recordID struct{ service, key string }
 
-// A record is a service's record of a key.
+const (
+	// retention is how long a service keeps its record of a key, from the first call on. It is that of package server.
+	retention = 7 * 24 * time.Hour
+	// window is how old the First-Sent of a key may be of which there is no record: then the key surely never ran.
+	window = retention - 5*time.Minute
+)
+
+// A record is what a service knows of a key, and what became of the key's effects. The latter is no part of
+// what the service remembers: it stays when the service has forgotten the key.
 type record struct {
-	step    string // the step of the call
+	began   time.Time // of the first call
+	step    string    // the step of the call
 	undo    bool
 	state   state
 	status  int
@@ -24,7 +33,8 @@ type record struct {
 type state uint8
 
 const (
-	running state = iota + 1
+	absent state = iota // no call ran yet, or the service forgot it
+	running
 	done
 	tombstone
 	unknown // the call ran, and the service lost track of it
@@ -37,9 +47,10 @@ func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, e
 	}
 	id := recordID{req.URL.Host, d.Key.String()}
 	s.mu.Lock()
-	first := s.records[id] == nil
+	r := s.find(id, d)
+	first := r.state == absent && !r.isTooOld(d)
 	if first {
-		s.records[id] = &record{step: d.Step, undo: d.Undo, state: running}
+		r.begin(running)
 	}
 	s.mu.Unlock()
 	if !first {
@@ -49,7 +60,7 @@ func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, e
 	go func() {
 		time.Sleep(fault.slow)
 		s.mu.Lock()
-		delete(s.records, id)
+		r.state = absent
 		s.mu.Unlock()
 		ended <- s.run(req.URL.Host, d, fault)
 	}()
@@ -77,10 +88,14 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 	id := recordID{service, d.Key.String()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.records[id]; r != nil {
+	r := s.find(id, d)
+	switch {
+	case r.state != absent:
 		return r.repeat(fault)
+	case r.isTooOld(d):
+		return problem(wire.KeyExpired)
 	}
-	r := &record{step: d.Step, undo: d.Undo, state: done, status: http.StatusOK, body: s.answers[d.Step]}
+	r.status, r.body = http.StatusOK, s.answers[d.Step]
 	if d.Undo || r.body == nil {
 		r.body = []byte("{}")
 	}
@@ -94,9 +109,9 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 			return problem(wire.InProgress)
 		}
 	} else if !fault.noEffect {
-		r.effects = 1
+		r.effects++
 	}
-	s.records[id] = r
+	r.begin(done)
 	if fault.forgets {
 		r.state = unknown
 		return problem(wire.OutcomeUnknown)
@@ -107,10 +122,14 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 // cancel undoes the call with the forward key, or prevents it from ever running. It returns the
 // outcome of the call; "" while the call runs.
 func (s *Services) cancel(forward recordID, d Delivery) string {
-	r := s.records[forward]
+	r := s.find(forward, Delivery{Step: d.Step})
 	switch {
-	case r == nil:
-		s.records[forward] = &record{step: d.Step, state: tombstone}
+	case r.state == absent && d.Header.Get(wire.HeaderForward) == wire.ForwardRan: // the caller knows what the service forgot
+		r.begin(tombstone)
+		r.undone += r.effects - r.undone
+		return wire.ForwardRan
+	case r.state == absent:
+		r.begin(tombstone)
 		return wire.ForwardNeverRan
 	case r.state == running:
 		return ""
@@ -124,6 +143,33 @@ func (s *Services) cancel(forward recordID, d Delivery) string {
 		return wire.ForwardRan
 	}
 	return wire.ForwardNeverRan
+}
+
+// find returns the record of a key, without what the service has forgotten. The caller holds s.mu.
+func (s *Services) find(id recordID, d Delivery) *record {
+	r := s.records[id]
+	if r == nil {
+		r = &record{step: d.Step, undo: d.Undo}
+		s.records[id] = r
+	}
+	if r.state != absent && time.Since(r.began) >= retention {
+		r.state = absent
+	}
+	return r
+}
+
+// begin records a call of a key that is not remembered.
+func (r *record) begin(as state) {
+	if r.state == absent {
+		r.began = time.Now()
+	}
+	r.state = as
+}
+
+// isTooOld reports whether the service may have forgotten an earlier call of the key.
+func (r *record) isTooOld(d Delivery) bool {
+	first, known, err := wire.ParseFirstSent(d.Header.Values(wire.HeaderFirstSent))
+	return err == nil && known && time.Since(first) > window
 }
 
 // repeat answers a further delivery of a key.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -18,14 +19,16 @@ import (
 
 // Services are all callees of a saga, in memory. They run each key once and replay its answer,
 // and they count effects. An undo makes the forward key a tombstone. A script makes them fail.
-// They handle keys as guarded services do, but without leases. They work in a testing/synctest
+// They handle keys as guarded services with the default retention do, but without leases: they forget a key
+// a week after its first call, and refuse a call that may be older (key-expired). They work in a testing/synctest
 // bubble, because they need no network. Make them with [NewServices]. They are safe for
 // concurrent use.
 type Services struct {
 	mu      sync.Mutex
 	answers map[string][]byte
 	scripts map[string][]Fault
-	calls   map[string]int // deliveries, by step and direction
+	calls   map[string]int       // deliveries, by step and direction
+	began   map[string]time.Time // when the first of them was
 	records map[recordID]*record
 	log     []Delivery
 	sent    []copied // requests that the network may still deliver
@@ -62,7 +65,7 @@ type Effects struct {
 func NewServices() *Services {
 	return &Services{
 		answers: make(map[string][]byte), scripts: make(map[string][]Fault), calls: make(map[string]int),
-		records: make(map[recordID]*record),
+		began: make(map[string]time.Time), records: make(map[recordID]*record),
 	}
 }
 
@@ -214,7 +217,9 @@ func (s *Services) recordDelivery(d Delivery) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.calls[call]
-	s.calls[call]++
+	if s.calls[call]++; n == 0 {
+		s.began[call] = time.Now()
+	}
 	script := s.scripts[call]
 	var fault Fault
 	switch {
@@ -222,6 +227,9 @@ func (s *Services) recordDelivery(d Delivery) Fault {
 		fault = script[n]
 	case len(script) > 0 && script[len(script)-1].always:
 		fault = script[len(script)-1]
+	}
+	if fault.lasts > 0 && time.Since(s.began[call]) >= fault.lasts {
+		fault = Fault{}
 	}
 	if fault.refused || fault.lostRequest || fault.lostAnswer {
 		s.log = append(s.log, d)

@@ -41,7 +41,7 @@ func (x *execution) begin(d *decision) error {
 		if err != nil {
 			return err
 		}
-		a := x.attempt(t, known)
+		a := x.attempt(t, known, mine)
 		x.progress.begin(t)
 		x.engine.work.Go(func() {
 			if mine {
@@ -76,17 +76,23 @@ func (x *execution) canBegin(d *decision) (bool, error) {
 	return !slices.ContainsFunc(d.start, x.needsOpening), nil
 }
 
-// attempt returns what the next attempt of t needs.
-func (x *execution) attempt(t task, known *Facts) attempt {
+// attempt returns what the next attempt of t needs. mine is false if an earlier execution still makes one.
+func (x *execution) attempt(t task, known *Facts, mine bool) attempt {
+	p, now := x.progress, x.now()
+	l := p.leg(t)
 	a := attempt{
-		task: t, known: known, resumed: x.progress.leg(t).maybe, first: x.firstSent(t), calls: x.progress.calls(t),
-		bound: x.bound(t), number: x.progress.leg(t).attempts + 1,
+		task: t, known: known, resumed: l.maybe, first: now, calls: p.calls(t), bound: x.bound(t), number: l.attempts + 1,
 	}
-	a.unheard = x.progress.leg(t).unheard && !t.step.leavesNothing()
+	if l.maybe || !mine || !l.firstSent.IsZero() {
+		a.first = p.sentSince(t)
+	}
+	a.unheard = l.unheard && !t.step.leavesNothing()
 	if t.undo {
-		a.output = x.progress.forward[t.step.Index].result
+		f := &p.forward[t.step.Index]
+		a.output, a.forwardSent = f.result, p.sentSince(task{t.step, false})
+		a.forwardRan = f.isCompleted() && f.last.Forced == ""
 	}
-	a.tooOld = a.resumed && !t.undo && x.isTooOld(t.step, a.first)
+	a.tooOld = a.resumed && !t.undo && t.step.Retention > 0 && now.Sub(a.first) >= t.step.Retention-t.step.Retention/20
 	return a
 }
 
@@ -123,6 +129,7 @@ type Call struct {
 	Step   *Step
 	Input  any
 	Output []byte // of the call to undo; nil: none
+	Ran    bool   // the callee said that the call to undo took effect
 
 	Calls *retry.Calls // that functions made in this attempt and in earlier ones of the owner
 
@@ -141,8 +148,12 @@ type attempt struct {
 	known   *Facts
 	output  []byte // of the call to undo; nil: none
 	resumed bool
+
+	forwardSent time.Time // when the call to undo can have been sent first
+	forwardRan  bool      // the callee said that the call to undo took effect
+
 	unheard bool          // an earlier owner may have run it, and what that called is not known
-	first   time.Time     // when it can have been sent first
+	first   time.Time     // its First-Sent
 	tooOld  bool          // to be sent again
 	bound   time.Duration // of the attempt
 	calls   *retry.Calls
@@ -153,7 +164,7 @@ type attempt struct {
 // the goroutine.
 func (x *execution) carryOut(a attempt) {
 	begun, ctx := time.Now(), x.stepStarted(&a)
-	c := &Call{Client: x.engine.cfg.Client, Parent: x.parent, Step: a.step, Output: a.output, Calls: a.calls}
+	c := &Call{Client: x.engine.cfg.Client, Parent: x.parent, Step: a.step, Output: a.output, Ran: a.forwardRan, Calls: a.calls}
 	var result []byte
 	var err error
 	returned := false
@@ -161,7 +172,7 @@ func (x *execution) carryOut(a attempt) {
 		if !returned {
 			err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
-		end := &ending{task: a.task}
+		end := &ending{task: a.task, firstSent: a.first}
 		end.finding, end.err = x.classify(a, c, result, err)
 		end.finding.nothing = c.Nothing
 		x.consult(a, end.err, &end.finding)
@@ -241,22 +252,7 @@ func (x *execution) tellOf(a attempt, err error) {
 	})
 }
 
-// firstSent returns the earliest time when the call can have been sent, according to the journal.
-// It is the same for every attempt, by any owner.
-func (x *execution) firstSent(t task) time.Time {
-	if t.undo {
-		return x.progress.failedAt
-	}
-	return x.progress.claimed
-}
-
-// isTooOld reports whether the callee may have forgotten the step's key. The key was sent
-// after the steps before had ended.
-func (x *execution) isTooOld(s *Step, first time.Time) bool {
-	age := x.now().Sub(x.progress.enabledAt(s, first))
-	return s.Retention > 0 && age >= s.Retention-s.Retention/20
-}
-
+// tooOldError is the end of an attempt that was not made, because the callee may have forgotten the step's key.
 func tooOldError(s *Step) error {
 	return &retry.Error{
 		Outcome: retry.Unknown, Evidence: "too old to be sent again; an earlier try may have taken effect",
@@ -268,7 +264,7 @@ func tooOldError(s *Step) error {
 func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
-	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: x.owner.ID})
+	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, ForwardSent: a.forwardSent, Rerun: a.resumed, Parent: x.owner.ID})
 	ctx = context.WithValue(ctx, infoKey{}, journal.CallInfo{
 		ID: x.owner.ID, Scope: x.record.Scope, Name: x.plan.Name, Version: x.plan.Version, Step: a.step.Name, Undo: a.undo,
 	})

@@ -133,6 +133,24 @@ func (p *progress) limit(s *Step) time.Time {
 	return p.enabledAt(s, p.begun).Add(p.plan.UndoBudget)
 }
 
+// sentSince returns a time before which no owner can have sent the call t: its First-Sent, once it may have been
+// sent. It is the call's own, however old the saga is. NotSent, a verb and a new owner do not make it younger.
+func (p *progress) sentSince(t task) time.Time {
+	l := p.leg(t)
+	if !l.firstSent.IsZero() {
+		return l.firstSent
+	}
+	return later(p.possibleAt(t), l.unsent)
+}
+
+// possibleAt returns when the call became possible: the write of the steps before it, or of the turn back.
+func (p *progress) possibleAt(t task) time.Time {
+	if t.undo {
+		return p.failedAt
+	}
+	return p.enabledAt(t.step, p.claimed)
+}
+
 // enabledAt returns when the steps before s had ended, so that s could begin. It is never before
 // begun.
 func (p *progress) enabledAt(s *Step, begun time.Time) time.Time {

@@ -66,11 +66,12 @@ const (
 
 // An ending is the outcome of an attempt of a task.
 type ending struct {
-	task    task
-	dropped bool // the execution lost its saga before it began the attempt, or the engine's own end cut that off
-	finding finding
-	err     error
-	elapsed time.Duration
+	task      task
+	firstSent time.Time // of the attempt
+	dropped   bool      // the execution lost its saga before it began the attempt, or the engine's own end cut that off
+	finding   finding
+	err       error
+	elapsed   time.Duration
 }
 
 func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, asked time.Time) *execution {
@@ -244,7 +245,7 @@ func (x *execution) book(e *ending) {
 	l := p.leg(e.task)
 	wait := x.engine.cfg.wait(e.task.step.Policy.Backoff, l.attempts+1, e.finding.after)
 	open := !p.isCommitted()
-	p.end(e.task, e.finding, now, wait)
+	p.end(e.task, e.finding, e.firstSent, now, wait)
 	if open && p.status == journal.Running && p.isCommitted() {
 		p.renew(now)
 	}

@@ -28,9 +28,12 @@ type leg struct {
 	result   []byte
 	attempts int
 	retryAt  time.Time
-	at       time.Time     // when it ended, if it has
-	last     journal.Entry // for people: the last observation
-	calls    *retry.Calls  // that its function made; nil: none yet
+	at       time.Time // when it ended, if it has
+	// firstSent is the First-Sent of the first attempt that may have been sent; zero: none is known. No owner sent
+	// the call before unsent; zero: nothing is known of that.
+	firstSent, unsent time.Time
+	last              journal.Entry // for people: the last observation
+	calls             *retry.Calls  // that its function made; nil: none yet
 }
 
 // A callState says whether the call of a leg can be begun, runs or is over.

@@ -96,8 +96,12 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 		if err != nil {
 			return journal.Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
 		}
+		at := r.Now
+		if !entry.Pending && entry.Outcome == retry.Completed { // it has no output: the steps after it could begin before
+			at = entry.At
+		}
 		return changeToResume(r, p, replaceEntry(r.Entries, journal.Entry{
-			Step: step, Outcome: retry.Completed, Attempts: entry.Attempts, At: r.Now, Result: data, Forced: by.Actor,
+			Step: step, Outcome: retry.Completed, Attempts: entry.Attempts, At: at, Result: data, Forced: by.Actor,
 		})), nil
 	})
 }

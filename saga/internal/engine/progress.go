@@ -63,6 +63,10 @@ func toLeg(e journal.Entry, trusted bool) leg {
 	l := leg{
 		state: callEnded, knowledge: knowledgeKnown, maybe: e.Pending && e.Outcome == retry.Unknown,
 		outcome: e.Outcome, result: e.Result, attempts: e.Attempts, retryAt: e.RetryAt, at: e.At, last: e,
+		firstSent: e.FirstSent,
+	}
+	if e.Pending && e.Outcome == retry.NotSent && e.FirstSent.IsZero() {
+		l.unsent = e.At
 	}
 	switch {
 	case e.Pending && e.Code == wire.KeyExpired:
@@ -155,9 +159,12 @@ func (p *progress) drop(t task) {
 	p.running--
 }
 
-// end records the outcome of a call. A further attempt, if any, comes after wait.
-func (p *progress) end(t task, v finding, now time.Time, wait time.Duration) {
+// end records the outcome of a call whose attempt had that First-Sent. A further attempt, if any, comes after wait.
+func (p *progress) end(t task, v finding, firstSent, now time.Time, wait time.Duration) {
 	l := p.leg(t)
+	if l.firstSent.IsZero() && (v.outcome != retry.NotSent || l.calls.Outcome() != retry.NotSent) {
+		l.firstSent = firstSent
+	}
 	p.running--
 	if v.outcome == retry.NotSent && l.maybe {
 		v.outcome = retry.Unknown // this attempt was not sent, an earlier one may have been
@@ -208,6 +215,9 @@ func (p *progress) entry(t task) journal.Entry {
 	e.Step, e.Undo = t.step.Name, t.undo
 	e.Outcome, e.Pending, e.Attempts = l.outcome, !l.isEnded(), l.attempts
 	e.RetryAt, e.At, e.Result = l.retryAt, l.at, l.result
+	if e.FirstSent = l.firstSent; l.isCompleted() {
+		e.FirstSent = time.Time{} // it is not sent again
+	}
 	return e
 }
 

@@ -31,6 +31,11 @@ func (x *execution) settle(d decision) error {
 		w.Result, w.Keep = x.result(), x.engine.cfg.Keep
 	case journal.Compensated:
 		w.Keep = x.engine.cfg.Keep
+	case journal.Stuck:
+		if p.canTell() { // so that the next owner, after a person's Retry, knows what was never sent
+			p.tell(now)
+			w.WakeAt = now
+		}
 	default:
 	}
 	if sleeps {

@@ -49,6 +49,10 @@ func (a *Attempt) cancelForward(ctx context.Context) {
 		a.cause, a.refusal = err, StoreRefusal(err).Code
 		e.observeStoreError(ctx, c, err)
 	default:
+		if c.Inbound.ForwardRan && (!existed || before.State == store.StateCancelled) {
+			a.fate = store.Ran // its record has been swept since, maybe before an earlier run of this undo
+			return
+		}
 		if a.fate, a.cause = store.FateOf(before, existed); a.cause != nil {
 			a.refusal = wire.InProgress
 		}

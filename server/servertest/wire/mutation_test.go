@@ -257,6 +257,7 @@ var defects = []defect{
 		}
 	}, caught: "undo/ran undo/never-ran undo/late undo/after undo/other-body undo/in-flight undo/own-key undo/malformed"},
 	{name: "an undo does not say what became of its request", answer: drop(wire.HeaderForward), caught: "undo/ran undo/never-ran"},
+	{name: "no undo hears that its request ran", answer: undos(set(wire.HeaderForward, wire.ForwardNeverRan)), caught: "undo/ran undo/forgotten undo/after"},
 	{name: "every request ran, says its undo", answer: undos(set(wire.HeaderForward, wire.ForwardRan)), caught: "undo/never-ran"},
 	{name: "an undo is not stored", request: func(r *http.Request) {
 		if r.URL.Path == "/undo" {

@@ -72,6 +72,11 @@ func undoRows() []row {
 			check: func(p *probe) { fate(p, p.send(p.cancel()), wire.ForwardNeverRan) },
 		},
 		{
+			id: "undo/forgotten", situation: "A request is undone of which there is no record, by a caller that has its answer.",
+			sent: "the undo alone, with `Idempotent-Forward: ran`", want: "2xx, `Idempotent-Forward: ran`", source: spec + ", The request", needs: needs,
+			check: func(p *probe) { fate(p, p.send(p.cancel().with(wire.HeaderForward, wire.ForwardRan)), wire.ForwardRan) },
+		},
+		{
 			id: "undo/late", situation: "The request comes after its undo.",
 			sent: "the undo, then the request, twice", want: "410 `key-cancelled`, no retry: it does not run", source: spec + ", The codes", needs: needs,
 			check: func(p *probe) {
