@@ -38,11 +38,25 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	}
 	e.answer, e.seen = nil, new(evidence)
 	ctx, cancel := e.limitHop()
-	defer cancel()
+	defer func() { cancel() }()
 	out, err := e.outgoing(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	if waited, err := e.awaitPause(out); waited { // the attempt begins now
+		closeBody(out)
+		if err != nil {
+			return nil, err
+		}
+		cancel()
+		e.begun = time.Now()
+		e.attempt.Timeout = e.attemptTimeout()
+		ctx, cancel = e.limitHop()
+		if out, err = e.outgoing(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	e.sent = out
 	resp, err := e.roundTrip(out)
 	e.repeats += e.seen.deliveries(resp) - 1
 	a := &answer{Answer: Answer{Keyed: !e.task.Key.IsZero(), conflict: e.frozen.carrier.profile.Conflict}}

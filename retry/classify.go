@@ -293,6 +293,7 @@ type failure struct {
 }
 
 var failures = []failure{
+	{"the service had asked to wait", as[*pausedError](), Retry, true},
 	{"the payload changed", is(ErrPayloadChanged), Stop, true},
 	{"the attempt could not be prepared", as[*prepareError](), Stop, true},
 	{"the body could not be read", as[*streamError](), Stop, true},

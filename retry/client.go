@@ -32,6 +32,7 @@ type Client struct {
 	carrier carrier         // of its calls' keys
 	own     *http.Transport // made by New; nil: the Config had one
 
+	pauses   pauses
 	unmarked sync.Map // the services that were warned about: string to true
 }
 

@@ -44,7 +44,9 @@ type Config struct {
 	// [DefaultMaxPolls].
 	MaxPolls int
 	// RetryAfterCap is the longest Retry-After that is waited for; a longer one
-	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap].
+	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap]. With a 429 or a
+	// 503 it has the other calls to the service that carry the same credential wait too, for
+	// at most 5 s or until one of them succeeds.
 	RetryAfterCap time.Duration
 
 	// Timeout bounds the whole call, attempts and waits; a ctx that ends earlier wins. For a

@@ -21,10 +21,11 @@ type exchange struct {
 	follow bool // redirects
 	whole  bool // the caller gets the answer, whatever its status
 
-	repeats int       // deliveries that net/http added to the attempt
-	seen    *evidence // of the last request of the attempt; nil: none was sent yet
-	answer  *answer   // of the attempt; nil: not complete
-	failed  error     // why the attempt has no answer
+	repeats int           // deliveries that net/http added to the attempt
+	sent    *http.Request // the last request of the attempt
+	seen    *evidence     // of the last request of the attempt; nil: none was sent yet
+	answer  *answer       // of the attempt; nil: not complete
+	failed  error         // why the attempt has no answer
 
 	last *answer // of the call
 	err  *Error
@@ -75,6 +76,7 @@ func (e *exchange) check(err error) bool {
 	cause := e.failed
 	if e.answer != nil {
 		cause = e.answer.err()
+		e.notePause(e.sent, e.answer.Status, v)
 	}
 	wait, again, stop := e.end(v, 1+e.repeats, cause)
 	if errors.Is(cause, ErrUnmarked) {

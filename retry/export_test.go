@@ -6,3 +6,6 @@ func (b *Budget) Accounts() int {
 	defer b.mu.Unlock()
 	return len(b.services)
 }
+
+// Pauses returns how many pauses the client keeps.
+func (c *Client) Pauses() int { return int(c.pauses.active.Load()) }

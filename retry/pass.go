@@ -44,6 +44,9 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		resp, err := p.send()
 		deliveries := p.seen.deliveries(resp)
 		v := p.verdict(resp, err)
+		if resp != nil {
+			p.notePause(p.out, resp.StatusCode, v)
+		}
 		if resp != nil && v.Outcome != Completed {
 			err = p.answer.err()
 		}
@@ -88,6 +91,10 @@ func (p *passage) send() (*http.Response, error) {
 		return nil, err
 	}
 	p.out = out
+	if _, err := p.awaitPause(out); err != nil {
+		closeBody(out)
+		return nil, err
+	}
 	resp, err := p.roundTrip(out)
 	if err != nil {
 		return nil, err
