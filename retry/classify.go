@@ -204,8 +204,12 @@ func (a Answer) Verdict() Verdict {
 		v = a.conflict
 		v.Evidence = cmp.Or(v.Evidence, "409, by the callee's profile")
 	}
+	again, _ := wire.ParseFlag(a.Header.Values(wire.HeaderShouldRetry))
 	switch {
 	case !a.Honoured:
+	case again && a.Status/100 == 4: // it is not stored, so an attempt that is on its way can run after it
+		return StatusVerdict(a.Status)
+	case again:
 	case a.Status/100 == 3:
 		// The handler ran and its answer was stored, redirect or not.
 		return Verdict{Outcome: Completed, Proven: true, Evidence: "redirected after it ran"}

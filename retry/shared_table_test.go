@@ -298,8 +298,17 @@ func sharedMarks() (calls []sharedCall) {
 		calls = append(calls, sharedCall{Name: fmt.Sprintf("guarded: status %d, GET", status), Method: http.MethodGet, Config: guarded, Steps: []sharedStep{answered(status)}})
 	}
 	for _, first := range []sharedStep{failing("reset"), failing("refused"), answered(503), answered(429)} {
-		for _, end := range []sharedStep{answered(200), page, answered(404), answered(404, "Idempotent-Replayed: false"), answered(401), answered(501), answered(307)} {
+		for _, end := range []sharedStep{answered(200), page, answered(404), answered(404, "Idempotent-Replayed: false"), answered(404, "Idempotent-Replayed: false", "Idempotency-Should-Retry: false"), answered(401), answered(501), answered(307)} {
 			calls = append(calls, sharedCall{Name: "guarded: first " + first.name() + ", then " + end.name(), Keyed: true, Config: guarded, Steps: []sharedStep{first, end}})
+		}
+	}
+	for _, status := range []int{303, 404, 403, 409, 503} {
+		for _, replayed := range []string{"true", "false"} {
+			for _, advice := range []string{"true", "false"} {
+				end := answered(status, "Idempotent-Replayed: "+replayed, "Idempotency-Should-Retry: "+advice)
+				calls = append(calls, sharedCall{Name: "guarded: " + end.name(), Keyed: true, Config: guarded, Steps: []sharedStep{end}},
+					sharedCall{Name: "first reset, then guarded: " + end.name(), Keyed: true, Config: guarded, Steps: []sharedStep{failing("reset"), end}})
+			}
 		}
 	}
 	return append(calls, sharedCall{Name: "guarded: a page that is too long", Keyed: true, Config: guarded, Steps: []sharedStep{page}})

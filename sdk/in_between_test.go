@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -173,4 +174,38 @@ func TestCall_refusalWithoutAMark(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		require.EqualValues(t, sent, p.sent.Load(), "with all attempts of the client")
 	}
+}
+
+// A handler that releases its key with a refusal speaks for its own attempt alone: one that was under way still runs.
+func TestCall_releasedRefusal(t *testing.T) {
+	t.Parallel()
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	var sent, charges atomic.Int64
+	var late func()
+	mux := http.NewServeMux()
+	require.NoError(t, server.Handle(mux, guard, pay, server.Keyed, func(ctx context.Context, _ amount) (charge, error) {
+		if sent.Load() == 2 {
+			_ = server.Settle(ctx, server.Release())
+			return charge{}, &server.StatusError{Status: http.StatusNotFound}
+		}
+		charges.Add(1)
+		return charge{"7"}, nil
+	}))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sent.Add(1) == 1 {
+			body, _ := io.ReadAll(r.Body)
+			r = r.Clone(context.WithoutCancel(r.Context()))
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			late = func() { sent.Add(1); mux.ServeHTTP(httptest.NewRecorder(), r) }
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	c := (&proxy{url: srv.URL}).client(t, nil)
+	_, err = sdk.Call(parent(t, "p"), c, pay, amount{1})
+	late()
+	require.EqualValues(t, 1, charges.Load())
+	require.ErrorIs(t, err, retry.ErrUnknown, "it has taken effect")
 }

@@ -174,7 +174,11 @@ func (r *recorder) pass() error {
 	// although its outcome could not be recorded.
 	r.sent.Del("Content-Length")
 	r.sent.Del(wire.HeaderForward) // see tell
-	r.sent.Set(wire.HeaderReplayed, "false")
+	set := newHeaderSetter(r.sent)
+	set.mark(false)
+	if r.status >= http.StatusMultipleChoices {
+		set.adviseRetry(neverStored(r.status) || r.status >= http.StatusInternalServerError && r.route.Effect != Opaque)
+	}
 	replace(r.w.Header(), r.sent)
 	r.w.WriteHeader(r.status)
 	r.passing = true

@@ -205,3 +205,19 @@ func TestStream_tombstonePasses(t *testing.T) {
 	again, _ := postTo(t, front.Client(), front.URL, "k", "")
 	require.Equal(t, string(wire.ResponseGone), again.Header.Get(wire.HeaderCode))
 }
+
+// A refusal that passes comes with the guard's mark and advice, as any other does.
+func TestStream_refusalPasses(t *testing.T) {
+	t.Parallel()
+	for status, again := range map[int]string{http.StatusNotFound: "false", http.StatusForbidden: "true", http.StatusBadGateway: "true"} {
+		h, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{Effect: server.Keyed, Stream: server.StreamTombstone},
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				_ = http.NewResponseController(w).Flush()
+			}))
+		require.NoError(t, err)
+		front := serveQuietly(t, h)
+		resp, _ := postTo(t, front.Client(), front.URL, "k", "")
+		require.Equal(t, []string{"false", again}, []string{resp.Header.Get(wire.HeaderReplayed), resp.Header.Get(wire.HeaderShouldRetry)}, status)
+	}
+}

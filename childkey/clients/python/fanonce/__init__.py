@@ -892,6 +892,8 @@ class _Run:
         replayed = answer.headers.flag(HEADER_REPLAYED)
         if replayed is None:
             return v
+        if allows:  # it is not stored, so an attempt that is on its way can run after it
+            return _by_status(answer.status) if answer.status // 100 == 4 else v
         if answer.status // 100 == 3:
             return _row(_COMPLETED, _STOP, "redirected after it ran", True)
         if answer.status // 100 == 4 and (replayed or answer.status not in _RELEASED):

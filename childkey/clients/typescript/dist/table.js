@@ -93,6 +93,9 @@ function ofCode(r, v) {
 }
 // ofHonoured returns what an answer means whose key the callee honoured.
 function ofHonoured(r, v) {
+    if (r.shouldRetry) { // it is not stored, so an attempt that is on its way can run after it
+        return Math.floor(r.status / 100) === 4 ? ofStatus(r.status) : v;
+    }
     switch (Math.floor(r.status / 100)) {
         case 3:
             return row('Completed', 'stop', 'redirected after it ran', true);
