@@ -27,7 +27,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 __all__ = [
@@ -462,6 +462,7 @@ class _Verdict:
     evidence: str
     retry_after: float = 0.0
     not_retryable: bool = False
+    refused: bool = False  # nobody listens: a retry takes nothing from the budget
 
 
 def _row(outcome: Outcome, action: str, evidence: str, proven: bool = False) -> _Verdict:
@@ -570,7 +571,7 @@ def _of_failure(error: BaseException) -> _Verdict:
     if unsent and any(isinstance(e, ssl.SSLError) and e.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL") for e in chain):
         return _row(_NOT_SENT, _STOP, "the server does not speak TLS")
     if unsent or has(ConnectionRefusedError):
-        return _row(_NOT_SENT, _RETRY, "no connection could be made")
+        return replace(_row(_NOT_SENT, _RETRY, "no connection could be made"), refused=has(ConnectionRefusedError))
     if has(TimeoutError, socket.timeout):
         return _row(_UNKNOWN, _RETRY, "the attempt timed out")
     if has(http.client.RemoteDisconnected, EOFError):
@@ -655,10 +656,16 @@ def _number(name: str, value: float, low: float, *, above: bool = False) -> None
 
 
 class Backoff:
-    """How waits grow: ``base`` doubled before each retry, at most ``cap``, less a random part of it, in seconds."""
+    """How waits grow: ``base`` doubled before each retry, at most ``cap``, less a random part of it, in seconds.
 
-    def __init__(self, base: float = 0.1, cap: float = 5.0, jitter: float = 1.0) -> None:
+    The defaults are 0.1 and 5 seconds. A base beyond the default cap is the cap too, and so it is the other way round.
+    """
+
+    def __init__(self, base: Optional[float] = None, cap: Optional[float] = None, jitter: float = 1.0) -> None:
+        if base is None:
+            base = 0.1 if cap is None else min(0.1, cap)
         _number("base", base, 0, above=True)
+        cap = max(5.0, base) if cap is None else cap
         _number("cap", cap, base)
         _number("jitter", jitter, 0, above=True)
         if jitter > 1:
@@ -667,23 +674,37 @@ class Backoff:
 
     def wait(self, n: int, rand: float) -> float:
         """Return the wait before retry n, which counts from 1."""
-        wait = min(self.base * 2 ** (min(n, 64) - 1), self.cap)
+        return self.less(self.longest(n), rand)
+
+    def longest(self, n: int) -> float:
+        """Return the wait before retry n without its random part."""
+        return min(self.base * 2 ** (min(n, 64) - 1), self.cap)
+
+    def less(self, wait: float, rand: float) -> float:
+        """Return the wait without its random part."""
         return max(wait - wait * min(max(self.jitter * rand, 0.0), 1.0), 0.001)
 
 
 class Budget:
     """Bounds the retries to each service over all calls. A retry takes one, a success puts back ``ratio``, and a
-    second ``refill``. ``reserve`` is how many there are at first, and the most that can be saved."""
+    second ``refill``. ``reserve`` is how many there are at first, and the most that can be saved; ``math.inf`` switches
+    the budget off.
+
+    A retry after a refused connection takes nothing, so that all calls outlast a restart. The more calls were refused
+    since the last success, the longer they wait, up to the cap of the Backoff."""
 
     def __init__(self, ratio: float = 0.12, reserve: float = 100.0, refill: float = 0.2) -> None:
         _number("ratio", ratio, 0, above=True)
-        _number("reserve", reserve, 1)
+        if reserve != math.inf:
+            _number("reserve", reserve, 1)
         _number("refill", refill, 0)
         if ratio > 1:
             raise ConfigError(f"ratio: {ratio!r}, want at most 1")
         self.ratio, self.reserve, self.refill = ratio, reserve, refill
         self._lock = threading.Lock()
-        self._left: Dict[str, Tuple[float, float]] = {}  # by service: tokens, and when
+        self._left: Dict[str, Tuple[float, float]] = {}  # by service: tokens, and when; none: all of them
+        self._room = 64  # for services, before those that are full are dropped
+        self._refused: Dict[str, Tuple[int, float, float, float]] = {}  # how many calls, when the first, the last; its part
 
     def _add(self, service: str, change: float, now: Optional[float]) -> bool:
         with self._lock:
@@ -692,9 +713,35 @@ class Budget:
                 left, at = min(left + max(now - at, 0.0) * self.refill, self.reserve), max(at, now)
             if left + change < 0:
                 return False
-            if service in self._left or now is not None:
-                self._left[service] = (min(left + change, self.reserve), at)
+            left = min(left + change, self.reserve)
+            if left >= self.reserve:
+                self._left.pop(service, None)
+            elif service in self._left or now is not None:
+                self._left[service] = (left, at)
+            if len(self._left) > self._room and now is not None:
+                self._left = {s: (n, at) for s, (n, at) in self._left.items() if n + (now - at) * self.refill < self.reserve}
+                self._room = max(2 * len(self._left), 64)
             return True
+
+    def _earn(self, service: str) -> None:
+        self._add(service, self.ratio, None)
+        with self._lock:
+            self._refused.pop(service, None)
+
+    def _spread(self, service: str, most: float, rand: float, now: float) -> Tuple[float, float]:
+        """Count a call that was refused a connection. Return the span of its first wait, and what part is taken off.
+
+        The waits of successive calls end a golden section of the span apart, which spreads any number of them evenly.
+        """
+        with self._lock:
+            if len(self._refused) > 64:
+                self._refused = {s: r for s, r in self._refused.items() if now - r[2] <= 60}
+            count, first, last, part = self._refused.get(service, (0, now, now, rand))
+            if now - last > 60:
+                count, first, part = 0, now, rand
+            self._refused[service] = (count + 1, first, now, part)
+            span = most / 5 * min(count, 5)
+            return span, (part + count * (math.sqrt(5) - 1) / 2 + (now - first) / span) % 1 if span else part
 
 
 @dataclass
@@ -758,10 +805,8 @@ class Client:
         _number("timeout", timeout, 0, above=True)
         _number("max_response_bytes", max_response_bytes, 1)
         if attempt_timeout is None:
-            attempt_timeout = min(20.0, timeout if max_attempts == 1 else timeout / 3)
+            attempt_timeout = min(20.0, timeout)
         _number("attempt_timeout", attempt_timeout, 0, above=True)
-        if attempt_timeout >= timeout and max_attempts > 1:
-            raise ConfigError(f"attempt_timeout: {attempt_timeout!r} leaves no time for a second attempt within timeout {timeout!r}")
         self._transport, self._guarded = transport or urllib_transport, guarded
         self._max_attempts, self._max_polls = int(max_attempts), int(max_polls)
         self._backoff, self._poll = backoff or Backoff(), poll or Backoff(cap=2.0)
@@ -806,7 +851,8 @@ class _Run:
         self.safe = bool(self.key) or method in _IDEMPOTENT
         self.tally = _Tally(maybe=resumed, why="an earlier run may have sent it" if resumed else "")
         self.attempts = self.retries = self.polls = 0
-        self.polling = self.retryable = False
+        self.polling = self.retryable = self.paid = False
+        self.span: Optional[float] = None  # that the waits after refused connections are spread over
         self.last: Optional[Response] = None
         self.code = self.detail = ""
         self.asked = 0.0
@@ -819,7 +865,7 @@ class _Run:
             answer, verdict, error = self.attempt()
             wait, stop = self.end(verdict)
             if answer is not None and 200 <= answer.status < 300 and not answer.cut and verdict is not _UNMARKED:
-                self.client._budget._add(self.service, self.client._budget.ratio, None)
+                self.client._budget._earn(self.service)
                 return Response(answer.status, answer.headers, answer.body, False, self.attempts)
             if verdict is _UNMARKED:
                 raise self.fail("unmarked")
@@ -832,8 +878,6 @@ class _Run:
     def attempt(self) -> Tuple[Optional[Response], _Verdict, Optional[Exception]]:
         self.attempts += 1
         left = self.deadline - self.client._clock()
-        if self.polling or self.safe and self.client._max_attempts - self.retries > 1:
-            left -= left / 3  # a dead connection must not use all of the time
         self.asked = 0.0
         request = Request(self.request.method, self.request.url, dict(self.request.headers), self.request.body,
                           max(min(self.client._attempt_timeout, left), 0.001), self.request.max_bytes)
@@ -931,7 +975,7 @@ class _Run:
         else:
             if self.retries + 1 >= c._max_attempts:
                 return 0.0, "attempts"
-            wait = c._backoff.wait(self.retries + 1, rand)
+            wait = self.back_off(v, rand)
         if v.retry_after > c._retry_after_cap:
             return 0.0, "retry-after"
         last = self.deadline - c._clock() - 0.05  # the wait is chance: it leaves time for an attempt, of 50 ms
@@ -942,15 +986,33 @@ class _Run:
             return 0.0, "deadline"
         if self.polling:
             self.polls += 1
-        elif not c._budget._add(self.service, -1.0, c._clock()):
+        elif not v.refused and not c._budget._add(self.service, -1.0, c._clock()):
             return 0.0, "budget"
         else:
             self.retries += 1
+            self.paid = not v.refused
         return wait, ""
+
+    def back_off(self, v: _Verdict, rand: float) -> float:
+        """Return the wait before a retry.
+
+        Calls that were refused a connection are spread by their first wait. Later ones are not shorter than its span, and
+        at least half as long as they can be.
+        """
+        c, n = self.client, self.retries + 1
+        if not v.refused:
+            return c._backoff.wait(n, rand)
+        first = self.span is None
+        if self.span is None:
+            self.span, rand = c._budget._spread(self.service, c._backoff.cap, rand, c._clock())
+        longest, left = max(c._backoff.longest(n), self.span), max(self.deadline - c._clock() - 0.05, 0.001)
+        if first or longest > left:
+            return c._backoff.less(min(longest, left), rand)
+        return max(c._backoff.wait(n, rand / 2), self.span)
 
     def take_back(self) -> None:
         """Undo what next booked for an attempt that will not be made."""
-        if not self.polling:
+        if not self.polling and self.paid:
             self.client._budget._add(self.service, 1.0, None)
 
     def cancelled(self) -> bool:

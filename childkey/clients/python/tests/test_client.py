@@ -121,13 +121,62 @@ class Table(unittest.TestCase):
 
     def test_bad_configuration(self):
         for options in ({"max_attempts": 0}, {"max_polls": -1}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retry_after_cap": -1},
-                        {"attempt_timeout": 60.0}, {"attempt_timeout": -1}, {"max_response_bytes": 0}, {"guarded": "no"}):
+                        {"attempt_timeout": -1}, {"max_response_bytes": 0}, {"guarded": "no"}):
             with self.assertRaises(fanonce.ConfigError, msg=str(options)):
                 fanonce.Client(**options)
-        for make in (lambda: fanonce.Backoff(base=0), lambda: fanonce.Backoff(cap=0.01), lambda: fanonce.Backoff(jitter=1.1), lambda: fanonce.Budget(ratio=0),
+        for make in (lambda: fanonce.Backoff(base=0), lambda: fanonce.Backoff(base=0.2, cap=0.1), lambda: fanonce.Backoff(cap=-1), lambda: fanonce.Backoff(jitter=1.1), lambda: fanonce.Budget(ratio=0),
                      lambda: fanonce.Budget(reserve=0.5), lambda: fanonce.Budget(refill=-1)):
             with self.assertRaises(fanonce.ConfigError):
                 make()
+
+    def test_no_default_refuses_a_setting(self):
+        for options in ({"timeout": 0.05}, {"attempt_timeout": 3600}, {"timeout": 1, "attempt_timeout": 1}, {"backoff": fanonce.Backoff(cap=0.01)},
+                        {"poll": fanonce.Backoff(base=60)}, {"budget": fanonce.Budget(reserve=float("inf"))}):
+            with self.subTest(options):
+                fanonce.Client(**options)
+
+    def test_an_attempt_has_all_of_the_time(self):
+        sent = []
+        fanonce.Client(transport=script([{"status": 200}], sent), guarded=False, clock=lambda: 0.0, timeout=0.3).send("POST", "http://a/", key="k")
+        self.assertEqual(sent[0].timeout, 0.3)
+
+    def test_every_call_outlasts_a_restart(self):
+        for down in (0.3, 3.0, 10.0):
+            budget, came = fanonce.Budget(), []
+            budget._earn = lambda service: None  # the calls are made one after the other, but begin together
+            for _ in range(200):  # each on a clock of its own
+                virtual = Time()
+
+                def transport(request, virtual=virtual):
+                    if virtual.at < down:
+                        raise ConnectionRefusedError(111, "refused")
+                    came.append(virtual.at)
+                    return fanonce.Response(200, fanonce.Headers([]), b"", False)
+
+                client = fanonce.Client(transport=transport, guarded=False, budget=budget, clock=virtual.clock, sleep=virtual.sleep, timeout=30)
+                before = len(came)
+                client.send("POST", "http://a/", key="k")
+                self.assertEqual(len(came), before + 1)
+            came.sort()
+            peak = max(sum(at <= other < at + 0.1 for other in came) for at in came)
+            self.assertLessEqual(peak, 2 * 200 / 5 / 10, down)
+
+    def test_only_a_refused_connection_is_free(self):
+        for failure, left in (("refused", 100.0), ("timeout", 97.0), ("lookup", 97.0), ("reset", 97.0)):
+            budget, virtual = fanonce.Budget(refill=0), Time()
+            client = fanonce.Client(transport=script([{"failure": failure}], []), budget=budget, clock=virtual.clock, sleep=virtual.sleep, max_attempts=4)
+            with self.assertRaises(fanonce.RetryError):
+                client.send("POST", "http://a/", key="k")
+            self.assertEqual(budget._left.get("a", (100.0, 0))[0], left, failure)
+
+    def test_a_budget_drops_full_accounts(self):
+        budget, at = fanonce.Budget(), 0.0
+        for i in range(5000):
+            budget._add(str(i), -1.0, at)
+            budget._spread(str(i), 5.0, 0.5, at)
+            at += 1
+        self.assertLess(len(budget._left), 140)
+        self.assertLess(len(budget._refused), 140)
 
     def test_errors_of_the_caller_prove_nothing(self):
         """An error that the caller handles is the context of every later one. It says nothing of this attempt."""

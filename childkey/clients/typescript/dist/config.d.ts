@@ -1,9 +1,9 @@
 import { Budget } from './budget.js';
 /** How waits grow: `base`, doubled before each retry, at most `cap`, less a random part. */
 export interface Backoff {
-    /** The first wait in milliseconds. The default is 100. */
+    /** The first wait in milliseconds. The default is 100, or `cap` if that is less. */
     readonly base?: number;
-    /** The longest wait in milliseconds. The default is 5000; of polls it is 2000. */
+    /** The longest wait in milliseconds. The default is 5000, of polls 2000, or `base` if that is more. */
     readonly cap?: number;
     /** The random share of a wait: more than 0, at most 1. The default is 1, full jitter. */
     readonly jitter?: number;
@@ -32,7 +32,7 @@ export interface RetryOptions {
     readonly retryAfterCap?: number;
     /** The milliseconds that a whole call may take. The default is 60,000. */
     readonly timeout?: number;
-    /** The milliseconds that one attempt may take. The default is a third of `timeout`, at most 20,000. */
+    /** The milliseconds that one attempt may take. The default is `timeout`, at most 20,000. */
     readonly attemptTimeout?: number;
     /** Bounds the retries to each service. It can be shared. The default is a new {@link Budget}. */
     readonly budget?: Budget;
@@ -56,3 +56,7 @@ export interface Config extends Required<Omit<RetryOptions, 'backoff' | 'poll'>>
 export declare function configure(options: RetryOptions): Config;
 /** Returns the wait before retry n, which counts from 1. */
 export declare function waitOf(backoff: Required<Backoff>, n: number, random: number): number;
+/** Returns the wait before retry n without its random part. */
+export declare function longestOf(backoff: Required<Backoff>, n: number): number;
+/** Takes the random part off a wait. */
+export declare function lessOf(backoff: Required<Backoff>, wait: number, random: number): number;

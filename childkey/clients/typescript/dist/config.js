@@ -11,16 +11,13 @@ const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'];
 export function configure(options) {
     checkNames('options', options, OPTIONS);
     const { guarded = true, maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
-    const { attemptTimeout = Math.min(20_000, maxAttempts === 1 ? timeout : timeout / 3) } = options;
+    const { attemptTimeout = Math.min(20_000, timeout) } = options;
     checkNumber('maxAttempts', maxAttempts, { least: 1, whole: true });
     checkNumber('maxPolls', maxPolls, { least: 1, whole: true });
     checkNumber('maxResponseBytes', maxResponseBytes, { least: 1, whole: true });
     checkNumber('retryAfterCap', retryAfterCap, { above: 0, most: MAX_MS });
     checkNumber('timeout', timeout, { above: 0, most: MAX_MS });
     checkNumber('attemptTimeout', attemptTimeout, { above: 0, most: MAX_MS });
-    if (attemptTimeout >= timeout && maxAttempts > 1) {
-        throw new ConfigError(`attemptTimeout: ${attemptTimeout} leaves no time for a second attempt within timeout ${timeout}`);
-    }
     if (typeof guarded !== 'boolean') {
         throw new ConfigError('guarded: want a boolean');
     }
@@ -40,7 +37,7 @@ export function configure(options) {
 }
 function checkBackoff(name, backoff = {}, longest) {
     checkNames(name, backoff, ['base', 'cap', 'jitter']);
-    const { base = 100, jitter = 1 } = backoff;
+    const { base = Math.min(100, backoff.cap ?? 100), jitter = 1 } = backoff;
     const { cap = Math.max(longest, base) } = backoff;
     checkNumber(`${name}.base`, base, { above: 0, most: MAX_MS });
     checkNumber(`${name}.cap`, cap, { least: base, most: MAX_MS });
@@ -49,7 +46,14 @@ function checkBackoff(name, backoff = {}, longest) {
 }
 /** Returns the wait before retry n, which counts from 1. */
 export function waitOf(backoff, n, random) {
-    const wait = Math.min(backoff.base * 2 ** (Math.min(n, 64) - 1), backoff.cap);
+    return lessOf(backoff, longestOf(backoff, n), random);
+}
+/** Returns the wait before retry n without its random part. */
+export function longestOf(backoff, n) {
+    return Math.min(backoff.base * 2 ** (Math.min(n, 64) - 1), backoff.cap);
+}
+/** Takes the random part off a wait. */
+export function lessOf(backoff, wait, random) {
     return Math.max(wait - wait * Math.min(Math.max(backoff.jitter * random, 0), 1), 1);
 }
 function pause(ms, signal) {

@@ -48,7 +48,14 @@ const FAILURES = [
 export function ofFailure(error) {
     const chain = causes(error);
     const facts = chain.map((e) => ({ code: member(e, 'code'), syscall: member(e, 'syscall'), name: member(e, 'name') }));
-    return FAILURES.find((f) => f.match(chain, facts))?.verdict ?? row('Unknown', 'retry', 'the connection failed');
+    const verdict = FAILURES.find((f) => f.match(chain, facts))?.verdict ?? row('Unknown', 'retry', 'the connection failed');
+    return { ...verdict, refused: verdict.outcome === 'NotSent' && chain.some(refused) };
+}
+// refused tells whether nobody listens where the connection was to be made. Node tries each address of a host.
+function refused(error) {
+    const errors = member(error, 'errors');
+    return member(error, 'code') === 'ECONNREFUSED' ||
+        Array.isArray(errors) && errors.some((e) => typeof e === 'object' && e !== null && causes(e).some(refused));
 }
 // causes returns the error and its causes. The errors of an AggregateError are not among them: one may prove what another
 // refutes.

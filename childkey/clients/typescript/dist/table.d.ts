@@ -20,6 +20,8 @@ export interface Verdict {
     readonly retryAfter: number;
     /** Whether the answer says that no retry can help. */
     readonly notRetryable: boolean;
+    /** Whether nobody listens: a retry takes nothing from the budget. */
+    readonly refused?: boolean;
 }
 /** Makes a row of the table. */
 export declare function row(outcome: Outcome, action: Action, evidence: string, proven?: boolean): Verdict;

@@ -6,9 +6,9 @@ import { checkNames, checkNumber, ConfigError, MAX_MS } from './check.js';
 
 /** How waits grow: `base`, doubled before each retry, at most `cap`, less a random part. */
 export interface Backoff {
-  /** The first wait in milliseconds. The default is 100. */
+  /** The first wait in milliseconds. The default is 100, or `cap` if that is less. */
   readonly base?: number;
-  /** The longest wait in milliseconds. The default is 5000; of polls it is 2000. */
+  /** The longest wait in milliseconds. The default is 5000, of polls 2000, or `base` if that is more. */
   readonly cap?: number;
   /** The random share of a wait: more than 0, at most 1. The default is 1, full jitter. */
   readonly jitter?: number;
@@ -39,7 +39,7 @@ export interface RetryOptions {
   readonly retryAfterCap?: number;
   /** The milliseconds that a whole call may take. The default is 60,000. */
   readonly timeout?: number;
-  /** The milliseconds that one attempt may take. The default is a third of `timeout`, at most 20,000. */
+  /** The milliseconds that one attempt may take. The default is `timeout`, at most 20,000. */
   readonly attemptTimeout?: number;
   /** Bounds the retries to each service. It can be shared. The default is a new {@link Budget}. */
   readonly budget?: Budget;
@@ -71,16 +71,13 @@ const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'] as const;
 export function configure(options: RetryOptions): Config {
   checkNames('options', options, OPTIONS);
   const { guarded = true, maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
-  const { attemptTimeout = Math.min(20_000, maxAttempts === 1 ? timeout : timeout / 3) } = options;
+  const { attemptTimeout = Math.min(20_000, timeout) } = options;
   checkNumber('maxAttempts', maxAttempts, { least: 1, whole: true });
   checkNumber('maxPolls', maxPolls, { least: 1, whole: true });
   checkNumber('maxResponseBytes', maxResponseBytes, { least: 1, whole: true });
   checkNumber('retryAfterCap', retryAfterCap, { above: 0, most: MAX_MS });
   checkNumber('timeout', timeout, { above: 0, most: MAX_MS });
   checkNumber('attemptTimeout', attemptTimeout, { above: 0, most: MAX_MS });
-  if (attemptTimeout >= timeout && maxAttempts > 1) {
-    throw new ConfigError(`attemptTimeout: ${attemptTimeout} leaves no time for a second attempt within timeout ${timeout}`);
-  }
   if (typeof guarded !== 'boolean') {
     throw new ConfigError('guarded: want a boolean');
   }
@@ -103,7 +100,7 @@ export function configure(options: RetryOptions): Config {
 
 function checkBackoff(name: string, backoff: Backoff = {}, longest: number): Required<Backoff> {
   checkNames(name, backoff, ['base', 'cap', 'jitter']);
-  const { base = 100, jitter = 1 } = backoff;
+  const { base = Math.min(100, backoff.cap ?? 100), jitter = 1 } = backoff;
   const { cap = Math.max(longest, base) } = backoff;
   checkNumber(`${name}.base`, base, { above: 0, most: MAX_MS });
   checkNumber(`${name}.cap`, cap, { least: base, most: MAX_MS });
@@ -113,7 +110,16 @@ function checkBackoff(name: string, backoff: Backoff = {}, longest: number): Req
 
 /** Returns the wait before retry n, which counts from 1. */
 export function waitOf(backoff: Required<Backoff>, n: number, random: number): number {
-  const wait = Math.min(backoff.base * 2 ** (Math.min(n, 64) - 1), backoff.cap);
+  return lessOf(backoff, longestOf(backoff, n), random);
+}
+
+/** Returns the wait before retry n without its random part. */
+export function longestOf(backoff: Required<Backoff>, n: number): number {
+  return Math.min(backoff.base * 2 ** (Math.min(n, 64) - 1), backoff.cap);
+}
+
+/** Takes the random part off a wait. */
+export function lessOf(backoff: Required<Backoff>, wait: number, random: number): number {
   return Math.max(wait - wait * Math.min(Math.max(backoff.jitter * random, 0), 1), 1);
 }
 

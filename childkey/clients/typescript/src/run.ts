@@ -2,7 +2,7 @@
 
 import { type Answer, attempt } from './attempt.js';
 import type { Call } from './call.js';
-import { type Config, waitOf } from './config.js';
+import { type Config, lessOf, longestOf, waitOf } from './config.js';
 import { RetryError, type RetryResponse, rebuild, type StopReason } from './error.js';
 import { ofFailure } from './failure.js';
 import { first, flag, HEADER_CODE, HEADER_REPLAYED, HEADER_SHOULD_RETRY, retryAfter } from './headers.js';
@@ -30,6 +30,8 @@ export class Run {
   #retries = 0;
   #polls = 0;
   #polling = false;
+  #paid = false; // the budget paid for the attempt
+  #span: number | undefined; // that the waits after refused connections are spread over
   #retryable = false;
   #last: Answer | undefined;
   #code = '';
@@ -53,7 +55,7 @@ export class Run {
       const { answer, error, verdict } = await this.#attempt();
       const next = this.#end(verdict);
       if (answer?.response.ok && !answer.cut && verdict !== UNMARKED) {
-        this.#config.budget.put(this.#call.service, this.#config.budget.ratio);
+        this.#config.budget.earn(this.#call.service);
         return rebuild(answer.response, answer.body, this.#attempts);
       }
       if ('stop' in next) {
@@ -70,10 +72,7 @@ export class Run {
   async #attempt(): Promise<End> {
     this.#attempts++;
     this.#asked = 0;
-    let left = this.#deadline - this.#config.clock();
-    if (this.#polling || (this.#call.safe && this.#config.maxAttempts - this.#retries > 1)) {
-      left -= left / 3; // a dead connection must not use all of the time
-    }
+    const left = this.#deadline - this.#config.clock();
     const ms = Math.max(Math.min(this.#config.attemptTimeout, left), 1);
     try {
       this.#last = await attempt(this.#config.fetch, this.#call, ms, this.#config.maxResponseBytes);
@@ -164,7 +163,7 @@ export class Run {
     if (v.retryAfter > c.retryAfterCap) {
       return { stop: 'retry-after' };
     }
-    let own = this.#polling ? waitOf(c.poll, this.#polls + 1, random) : waitOf(c.backoff, this.#retries + 1, random);
+    let own = this.#polling ? waitOf(c.poll, this.#polls + 1, random) : this.#backOff(v, random);
     const last = this.#deadline - c.clock() - 50; // the wait is chance: it leaves time for an attempt
     if (own > last && last >= 1) {
       own = last;
@@ -176,17 +175,38 @@ export class Run {
     }
     if (this.#polling) {
       this.#polls++;
-    } else if (!c.budget.take(this.#call.service, c.clock())) {
+    } else if (v.refused !== true && !c.budget.take(this.#call.service, c.clock())) {
       return { stop: 'budget' };
     } else {
       this.#retries++;
+      this.#paid = v.refused !== true;
     }
     return { wait };
   }
 
+  // backOff returns the wait before a retry. Calls that were refused a connection are spread by their first wait. Later ones
+  // are not shorter than its span, and at least half as long as they can be.
+  #backOff(v: Verdict, random: number): number {
+    const { backoff, budget, clock } = this.#config;
+    const n = this.#retries + 1;
+    if (v.refused !== true) {
+      return waitOf(backoff, n, random);
+    }
+    const left = Math.max(this.#deadline - clock() - 50, 1);
+    if (this.#span === undefined) {
+      const { span, off } = budget.spread(this.#call.service, backoff.cap, random, clock());
+      this.#span = span;
+      return lessOf(backoff, Math.min(Math.max(longestOf(backoff, n), span), left), off);
+    }
+    if (Math.max(longestOf(backoff, n), this.#span) > left) {
+      return lessOf(backoff, left, random);
+    }
+    return Math.max(waitOf(backoff, n, random / 2), this.#span);
+  }
+
   // takeBack undoes what next booked for an attempt that will not be made.
   #takeBack(): void {
-    if (!this.#polling) {
+    if (!this.#polling && this.#paid) {
       this.#config.budget.put(this.#call.service, 1);
     }
   }

@@ -81,7 +81,7 @@ test('bad calls are not sent', async () => {
 test('bad configuration', () => {
   for (const options of [
     { maxAttempts: 0 }, { maxAttempts: 1.5 }, { maxAttempts: '3' }, { maxPolls: -1 }, { timeout: 0 }, { timeout: NaN }, { timeout: Infinity },
-    { timeout: 2 ** 31 }, { retryAfterCap: -1 }, { attemptTimeout: 60_000 }, { attemptTimeout: -1 }, { maxResponseBytes: 0 }, { maxAttempt: 3 },
+    { timeout: 2 ** 31 }, { retryAfterCap: -1 }, { attemptTimeout: -1 }, { maxResponseBytes: 0 }, { maxAttempt: 3 },
     { backoff: { base: 0 } }, { backoff: { base: 100, cap: 10 } }, { backoff: { jitter: 1.1 } }, { poll: { jitter: 0 } }, { poll: { bases: 1 } },
     { budget: {} }, { guarded: 'no' }, { fetch: 'fetch' }, { sleep: 5 }, null, 'options',
   ]) {
@@ -90,7 +90,12 @@ test('bad configuration', () => {
   for (const options of [{ ratio: 0 }, { ratio: 1.1 }, { reserve: 0.5 }, { refill: -1 }, { refil: 1 }]) {
     assert.throws(() => new Budget(options), ConfigError, inspect(options));
   }
-  createFetch({ backoff: { base: 60_000 }, poll: {}, attemptTimeout: undefined });
+  for (const options of [ // no default refuses a setting
+    { backoff: { base: 60_000 }, poll: {}, attemptTimeout: undefined }, { backoff: { cap: 1 }, poll: { cap: 1 } }, { timeout: 1 },
+    { attemptTimeout: 60_000 }, { timeout: 1000, attemptTimeout: 1000 }, { budget: new Budget({ reserve: Infinity }) },
+  ]) {
+    createFetch(options);
+  }
 });
 
 test('each attempt is the same request', async () => {
@@ -339,6 +344,41 @@ test('a budget is per service, shared, and refilled', async () => {
   assert.equal((await failure(down()('http://a.test/', { key: 'k' }))).attempts, 2, 'two successes pay for a retry');
   at += 1_000_000;
   assert.equal((await failure(down()('http://a.test/', { key: 'k', timeout: 50_000 }))).attempts, 2, 'time pays, too');
+});
+
+// A service that refuses connections until it is back. It notes when requests came.
+function restarting(down, at, came) {
+  return async () => {
+    if (at() < down) {
+      throw new TypeError('fetch failed', { cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED', syscall: 'connect' }) });
+    }
+    came.push(at());
+    return new Response('', { headers: { 'Idempotent-Replayed': 'false' } });
+  };
+}
+
+test('every call outlasts a restart, and they do not come back all at once', async () => {
+  for (const down of [300, 3000, 10_000]) {
+    const budget = new Budget();
+    budget.earn = () => {}; // the calls are made one after the other, but begin together
+    const came = [];
+    for (let i = 0; i < 200; i++) {
+      let now = 0; // each has a clock of its own
+      const options = { clock: () => now, sleep: async (ms) => { now += ms; }, budget, timeout: 30_000 };
+      await createFetch({ ...options, fetch: restarting(down, () => now, came) })('http://a.test/', { method: 'POST', key: 'k' });
+    }
+    assert.equal(came.length, 200);
+    const peak = Math.max(...came.map((at) => came.filter((other) => other >= at && other < at + 100).length));
+    assert.ok(peak <= (2 * 200 / 5000) * 100, `${down} ms: ${peak}`);
+  }
+});
+
+test('only a refused connection is free of the budget', async () => {
+  for (const [failure, free] of [['refused', true], ['timeout', false], ['lookup', false], ['reset', false]]) {
+    const budget = new Budget({ reserve: 1, refill: 0 });
+    const error = await over([{ failure }], [], { budget, maxAttempts: 4 })('http://a.test/', { method: 'POST', key: 'k' }).catch((e) => e);
+    assert.deepEqual([error.reason, error.attempts], free ? ['attempts', 4] : ['budget', 2], failure);
+  }
 });
 
 test('Retry-After in several lines', () => {
