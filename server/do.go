@@ -28,7 +28,8 @@ import (
 // effect class decide what is stored ([Effect] has the table). Every further call gets
 // the stored answer, with the headers that may be replayed ([Config.ReplayHeaders]), and
 // replayed true. An answer of 2xx to an undo that called [Barrier] carries the fate of the
-// forward call, in Idempotent-Forward.
+// forward call, in Idempotent-Forward. An answer that is not stored, so that the next call runs
+// work again, has Idempotency-Should-Retry: true.
 //
 // An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
 // every further call too, without its Err, beside the problem that was stored. After any other error nothing is
@@ -80,6 +81,9 @@ func (g *Guard) perform(ctx context.Context, t *Task, key childkey.Key, input []
 	case o.Replay != nil:
 		return Response{}, o.Replay, nil
 	case o.Ran:
+		if o.Again {
+			p.setHeader(wire.HeaderShouldRetry, "true")
+		}
 		return p.answer, nil, p.failure
 	case p.failure != nil:
 		return Response{}, nil, errors.Join(refusedError(o), p.failure)
@@ -128,13 +132,21 @@ func (p *performance) tell(fate Fate) {
 	if !given && (text == "" || p.answer.Status/100 != 2) {
 		return
 	}
-	header := maps.Clone(p.answer.Header) // the function may share it between calls
+	if p.answer.Status/100 != 2 {
+		text = ""
+	}
+	p.setHeader(wire.HeaderForward, text)
+}
+
+// setHeader sets a header of the answer; "" deletes it. The function may share the header between calls.
+func (p *performance) setHeader(name, text string) {
+	header := maps.Clone(p.answer.Header)
 	if header == nil {
 		header = make(http.Header)
 	}
-	delete(header, wire.HeaderForward)
-	if text != "" && p.answer.Status/100 == 2 {
-		header[wire.HeaderForward] = []string{text}
+	delete(header, name)
+	if text != "" {
+		header[name] = []string{text}
 	}
 	p.answer.Header = header
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/sdk/sdkgrpc"
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/guardgrpc/stockpb"
 	"github.com/fanonce/fanonce/server/guardgrpc/stockpb/stockpbconnect"
 )
@@ -92,11 +93,14 @@ func (s *scene) instead() *status.Status {
 }
 
 // reserve is the handler.
-func (s *scene) reserve(_ context.Context, _ *stockpb.ReserveRequest) (error, bool) {
+func (s *scene) reserve(ctx context.Context, _ *stockpb.ReserveRequest) (error, bool) {
 	switch {
 	case s.Failure == "silent":
 		<-s.over
 	case strings.HasPrefix(s.Who, "handler") && s.Code != "OK":
+		if strings.HasSuffix(s.Answer, "releases the key") {
+			_ = server.Settle(ctx, server.Release())
+		}
 		return s.refusal().Err(), true
 	}
 	s.effects.Add(1)

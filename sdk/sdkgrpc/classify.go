@@ -147,11 +147,10 @@ func verdict(name string, a retry.Answer) retry.Verdict {
 		v.Outcome = retry.NotSent
 	case a.Honoured && (by == overOK || by != interceptor && !advised && a.Replayed && name == "RESOURCE_EXHAUSTED"):
 		v.Outcome, v.Action, v.Evidence = retry.Completed, retry.Stop, "the callee's guard has an answer, and it was refused on its way"
-	case by == overOK, by == interceptor, !a.Honoured && by != peer, a.Honoured && !advised,
-		a.Honoured && v.Outcome == retry.Rejected && again != released[name]: // a guard gives no such advice with it
+	case by == overOK, by == interceptor, !a.Honoured && by != peer, a.Honoured && !advised:
 		v.Outcome, v.Evidence = retry.Unknown, "a status that may have been made after the callee answered"
 	case !a.Honoured:
-	case v.Outcome == retry.Rejected && !again:
+	case v.Outcome == retry.Rejected && !again && !released[name]:
 		v.Proven, v.Evidence = true, "the callee's stored answer"
 	case a.Replayed:
 		v.Action, v.Evidence = retry.Stop, "a stored "+name // the same answer again, for ever
@@ -159,7 +158,7 @@ func verdict(name string, a retry.Answer) retry.Verdict {
 	return v
 }
 
-// released are the codes that a guarded service does not store, and advises to try again: they prove nothing about other
+// released are the codes that a guarded service does not store: they prove nothing about other
 // attempts.
 var released = map[string]bool{"UNAUTHENTICATED": true, "PERMISSION_DENIED": true, "RESOURCE_EXHAUSTED": true}
 

@@ -83,10 +83,10 @@ func (i *Interceptor) do(ctx context.Context, r *request) outcome {
 	case replayed && err == nil:
 		return replayOf(r.method, stored)
 	case err != nil:
-		return i.failure(err, replayed, r.method)
+		return failure(err, replayed, stored)
 	default:
 		last.forward = stored.Header.Get(wire.HeaderForward)
-		return ran(&last, failed, r.method)
+		return ran(&last, failed, stored)
 	}
 }
 
@@ -135,15 +135,13 @@ func (i *Interceptor) settle(ctx context.Context, m *method, a *answer, failed e
 	return response, nil
 }
 
-// ran is the outcome of a call that ran.
-func ran(a *answer, failed error, m *method) outcome {
+// ran is the outcome of a call that ran; stored is what the guard makes of its answer.
+func ran(a *answer, failed error, stored server.Response) outcome {
 	o := outcome{answer: a, err: failed, header: metadata{}, trailer: metadata{}}
 	o.mark(false)
 	o.forward(a)
 	if a.status != nil {
-		// A stored status is the answer to every retry. An Opaque run that failed is not repeated.
-		status := statusOf(codes.Code(a.status.GetCode())) //nolint:gosec // codes are small
-		o.advise(isReleased(status) || status >= 500 && m.task.Effect != server.Opaque && !errors.Is(failed, wire.ErrNotRetryable))
+		o.advise(stored.Header.Get(wire.HeaderShouldRetry) == "true")
 	}
 	return o
 }
@@ -166,7 +164,7 @@ func replayOf(m *method, stored server.Response) outcome {
 }
 
 // failure is the outcome of a call for which the guard returned an error.
-func (i *Interceptor) failure(err error, replayed bool, m *method) outcome {
+func failure(err error, replayed bool, stored server.Response) outcome {
 	var refused *server.RefusedError
 	var status *server.StatusError
 	switch {
@@ -185,7 +183,7 @@ func (i *Interceptor) failure(err error, replayed bool, m *method) outcome {
 			o.advise(false)
 			return o
 		}
-		return ran(a, nil, m)
+		return ran(a, nil, stored)
 	case errors.Is(err, server.ErrNotStorable):
 		return refuse(wire.NotStorable, err).outcome()
 	default:

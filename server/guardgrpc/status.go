@@ -51,11 +51,6 @@ func statusOf(c codes.Code) int {
 	}
 }
 
-// isReleased reports whether a guard stores nothing for this status, and releases the key.
-func isReleased(status int) bool {
-	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests
-}
-
 // codeOf returns the gRPC code for the status of a [server.StatusError].
 func codeOf(httpStatus int) codes.Code {
 	switch httpStatus {
