@@ -72,9 +72,15 @@ func (b *Budget) check() error {
 func (b *Budget) Left(service string) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.services[service]; t != nil {
-		return b.settle(t, time.Now())
+	now := time.Now()
+	t, ok := b.services[service]
+	if !ok {
+		return b.reserve()
 	}
+	if left := b.settle(t, now); !b.isIdle(t, now) {
+		return left
+	}
+	delete(b.services, service)
 	return b.reserve()
 }
 
@@ -148,6 +154,12 @@ func (b *Budget) settle(t *tokens, now time.Time) float64 {
 	return t.left
 }
 
+// isIdle reports whether there is nothing to know of the account: it is full, and its service refuses
+// no connections. b.mu is held.
+func (b *Budget) isIdle(t *tokens, now time.Time) bool {
+	return t.left == b.reserve() && (t.refused == 0 || now.Sub(t.last) > forgetRefused)
+}
+
 // account returns the service's tokens as of now. b.mu is held.
 func (b *Budget) account(service string) *tokens {
 	now := time.Now()
@@ -168,7 +180,8 @@ func (b *Budget) drop(now time.Time) {
 		return
 	}
 	maps.DeleteFunc(b.services, func(_ string, t *tokens) bool {
-		return b.settle(t, now) == b.reserve() && (t.refused == 0 || now.Sub(t.last) > forgetRefused)
+		b.settle(t, now)
+		return b.isIdle(t, now)
 	})
 	if b.services == nil {
 		b.services = make(map[string]*tokens)

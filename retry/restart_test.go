@@ -312,6 +312,13 @@ func TestBudget_dropsFullAccounts(t *testing.T) {
 			}
 			require.Less(t, budget.Accounts(), 130)
 		}
+		time.Sleep(time.Hour)
+		for i := range 4000 {
+			for _, err := range []error{errBroken, errRefused} {
+				require.InDelta(t, 100, budget.Left(fmt.Sprint(err, i)), 0)
+			}
+		}
+		require.Zero(t, budget.Accounts(), "whoever looks finds them full")
 		before := budget.Accounts()
 		cfg := over(script(status(503), status(200)))
 		cfg.Budget = budget
