@@ -9,6 +9,9 @@
 // The error of a call is a [*retry.Error] with a retry.Outcome. [Resumable] reports whether
 // running the code again can help. [CallUndo] and [AddUndo] undo a call.
 //
+// [Config].Retry and [Service].Retry say how calls are retried. By default they outlast the restart of
+// a service. [Limits] gives one call its own attempts and times.
+//
 // [Client.Send] makes calls that no operation describes. [Client.RoundTripper] gives keys to
 // the calls of a generated client. [Service].Profile is for services of other vendors.
 //
