@@ -268,6 +268,15 @@ func (j *tapped) Heartbeat(ctx context.Context, engine journal.EngineID, lease t
 	return j.leave("Heartbeat", n, j.Journal.Heartbeat(ctx, engine, lease))
 }
 
+func (j *tapped) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+	n, err := j.enter("ReadOutlines")
+	if err != nil {
+		return nil, err
+	}
+	found, err := j.Journal.ReadOutlines(ctx, ids)
+	return found, j.leave("ReadOutlines", n, err)
+}
+
 func (j *tapped) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	n, err := j.enter("Read")
 	if err != nil {

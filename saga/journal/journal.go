@@ -77,6 +77,12 @@ type Journal interface {
 	// Read returns the saga, or [ErrNotFound].
 	Read(ctx context.Context, id ID) (Record, error)
 
+	// ReadOutlines returns those of the sagas that are there, each once and in any order. Their
+	// fields are those that a waiting caller needs: ID, Name, Version, Plan, Status, Engine, Fence,
+	// Revision, Wakes and Times. The others may be missing. Without any ids it returns none. What is
+	// over or stuck may not be confirmed yet: the caller must Read it.
+	ReadOutlines(ctx context.Context, ids []ID) ([]Record, error)
+
 	// List returns at most req.Limit sagas that an engine looks after, by CreatedAt and then ID, without
 	// Input and results. What people ask is for the [Reader].
 	List(ctx context.Context, req ListRequest) ([]Record, error)

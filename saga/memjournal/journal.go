@@ -3,6 +3,7 @@ package memjournal
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -151,6 +152,23 @@ func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 		return journal.Record{}, journal.ErrNotFound
 	}
 	return snapshot(r, j.clock()), nil
+}
+
+// ReadOutlines implements [journal.Journal].
+func (j *Journal) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+	if err := j.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer j.mu.Unlock()
+	now := j.clock()
+	found := make(map[journal.ID]journal.Record, len(ids))
+	for _, id := range ids {
+		if r, ok := j.sagas[id]; ok {
+			r.Input, r.Entries, r.Result = nil, nil, nil // not to copy them
+			found[id] = snapshot(r, now)
+		}
+	}
+	return slices.Collect(maps.Values(found)), nil
 }
 
 // Sweep implements [journal.Journal].

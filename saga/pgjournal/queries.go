@@ -17,7 +17,7 @@ type queries struct {
 
 	// for the writes and reads of a saga
 	Start, StartMany, StartTx, Started, Append, AppendMany, AppendResults, Finish, FinishMany pgkit.Query
-	Compact, Defer, Flush, Read, Confirm, Results, Entries                                    pgkit.Query
+	Compact, Defer, Flush, Read, ReadOutlines, Confirm, Results, Entries                      pgkit.Query
 
 	// for operators, and the upkeep
 	List, Stats, Change, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query

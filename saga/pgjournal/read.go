@@ -21,6 +21,16 @@ func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 	return r, wrap("read", err)
 }
 
+// ReadOutlines implements [journal.Journal], in one statement.
+func (j *Journal) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+	all := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		all[i] = toUUID(id)
+	}
+	found, err := pgkit.All(ctx, j.db.Pool, j.query.ReadOutlines.Bind(pgx.NamedArgs{"ids": all}), j.sealer.scanOutline)
+	return found, wrap("read outlines", err)
+}
+
 // look reads the saga, and confirms it if the caller is to rely on its present state.
 func (j *Journal) look(ctx context.Context, id journal.ID, relied func(journal.Record) bool) (journal.Record, error) {
 	f, err := pgkit.One(ctx, j.db.Pool, j.query.Read.Bind(pgx.NamedArgs{"id": toUUID(id)}), j.sealer.scanFound)

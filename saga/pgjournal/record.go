@@ -57,6 +57,16 @@ func (s sealer) scanBrief(row pgx.CollectableRow) (journal.Record, error) {
 	return hideContent(c.toStoredBy((*columns).unpackBrief).Record), nil
 }
 
+// scanOutline reads the time now, and the columns of query/columns/outline.sql.
+func (s sealer) scanOutline(row pgx.CollectableRow) (journal.Record, error) {
+	c := &columns{sealer: s}
+	all := c.targets()
+	if err := row.Scan(all[:len(all)-8]...); err != nil {
+		return journal.Record{}, err
+	}
+	return c.toStoredBy((*columns).unpackBrief).Record, nil
+}
+
 // A found saga also tells whether the server's commits wait for a standby.
 type found struct {
 	stored

@@ -140,6 +140,7 @@ func TestStatementsPerMethod(t *testing.T) {
 		return j.Append(t.Context(), ownerOf(r), w)
 	})
 	count(1, "read", func() error { _, err := j.Read(t.Context(), r.ID); return err })
+	count(1, "read outlines", func() error { _, err := j.ReadOutlines(t.Context(), []journal.ID{r.ID, {1}}); return err })
 	count(1, "heartbeat", func() error { return j.Heartbeat(t.Context(), engine, time.Minute) })
 	for range 20 {
 		start(t, j, journal.EngineID{})

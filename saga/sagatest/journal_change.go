@@ -260,6 +260,7 @@ func auditInOrder(c *check) {
 
 var listRules = []rule{
 	{"list: the sagas of an engine, without what is large", listOfAnEngine},
+	{"read: outlines of those that are there, as they are", readOutlines},
 	{"list: pages miss nothing and repeat nothing", listPages},
 	{"stats: they count", statsCount},
 	{"stats: the age of the oldest stuck saga", statsTellTheOldestStuck},
@@ -307,6 +308,38 @@ func listOfAnEngine(c *check) {
 	}
 	_, err := c.journal.List(c.Context(), journal.ListRequest{Limit: 1})
 	want(c, "a list of no engine is refused", err != nil, true)
+}
+
+func readOutlines(c *check) {
+	ids, sagas := []journal.ID{{1}}, make(map[journal.ID]journal.Record)
+	for _, s := range situations {
+		r := s.put(c)
+		ids, sagas[r.ID] = append(ids, r.ID, r.ID), r
+	}
+	asleep := c.startOwned()
+	asleep = c.append(asleep, journal.Write{WakeAt: asleep.Now.Add(long)})
+	asleep = c.change(asleep, journal.Change{Wake: true})
+	ids, sagas[asleep.ID] = append(ids, asleep.ID), asleep
+	c.startOwned() // nobody asks for it
+	found, err := c.journal.ReadOutlines(c.Context(), ids)
+	c.must("ReadOutlines", err)
+	want(c, "outlines", len(found), len(sagas))
+	outline := func(r journal.Record) journal.Record {
+		return journal.Record{
+			ID: r.ID, Name: r.Name, Version: r.Version, Plan: r.Plan, Status: r.Status, Engine: r.Engine, Fence: r.Fence,
+			Revision: r.Revision, Wakes: r.Wakes, Times: r.Times, Corrupt: r.Corrupt,
+		}
+	}
+	for _, r := range found {
+		c.wantSame("the outline", outline(r), outline(c.read(r.ID)))
+		c.wantDuring("Now", r.Now, asleep, c.read(r.ID))
+		want(c, "Input and results are left out", r.Input == nil && r.Result == nil, true)
+		delete(sagas, r.ID)
+	}
+	want(c, "sagas without an outline", len(sagas), 0)
+	found, err = c.journal.ReadOutlines(c.Context(), nil)
+	c.must("ReadOutlines", err)
+	want(c, "outlines of none", len(found), 0)
 }
 
 func listPages(c *check) {
@@ -461,6 +494,7 @@ func doneContextDoesNothing(c *check) {
 			return err
 		}},
 		{"Read", func() error { _, err := c.journal.Read(ctx, live.ID); return err }},
+		{"ReadOutlines", func() error { _, err := c.journal.ReadOutlines(ctx, []journal.ID{live.ID, unowned.ID}); return err }},
 		{"Sweep", func() error { _, err := c.journal.Sweep(ctx, 1); return err }},
 		{"Stats", func() error { _, err := c.journal.Stats(ctx); return err }},
 		{"List", func() error { _, err := c.journal.List(ctx, journal.ListRequest{Engine: engine, Limit: 1}); return err }},

@@ -367,6 +367,29 @@ var defects = []defect{
 			return got, err
 		}
 	}, []string{"claim: no more than asked for, the oldest first"}},
+	{"outlines no more than one saga", func(m *mutant) {
+		m.lines = func(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+			return m.Journal.ReadOutlines(ctx, ids[:min(len(ids), 2)])
+		}
+	}, []string{"read: outlines of those that are there, as they are"}},
+	{"outlines a saga as often as it is asked for", func(m *mutant) {
+		m.lines = func(ctx context.Context, ids []journal.ID) (all []journal.Record, err error) {
+			for _, id := range ids {
+				found, _ := m.Journal.ReadOutlines(ctx, []journal.ID{id})
+				all = append(all, found...)
+			}
+			return all, ctx.Err()
+		}
+	}, []string{"read: outlines of those that are there, as they are"}},
+	{"outlines no wakes and no times", func(m *mutant) {
+		m.lines = func(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+			found, err := m.Journal.ReadOutlines(ctx, ids)
+			for i := range found {
+				found[i].WakeAt = time.Time{}
+			}
+			return found, err
+		}
+	}, []string{"read: outlines of those that are there, as they are"}},
 	{"changes whatever there is", func(m *mutant) {
 		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if r, err := m.Read(ctx, c.ID); err == nil {

@@ -25,6 +25,7 @@ type mutant struct {
 	append func(ctx context.Context, o journal.Owner, w journal.Write) error
 	claim  func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error)
 	read   func(ctx context.Context, id journal.ID) (journal.Record, error)
+	lines  func(ctx context.Context, ids []journal.ID) ([]journal.Record, error)
 	sweep  func(ctx context.Context, limit int) (int, error)
 	stats  func(ctx context.Context) (journal.Stats, error)
 	list   func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
@@ -79,6 +80,13 @@ func (m *mutant) Read(ctx context.Context, id journal.ID) (journal.Record, error
 		return m.read(ctx, id)
 	}
 	return m.Journal.Read(ctx, id)
+}
+
+func (m *mutant) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+	if m.lines != nil {
+		return m.lines(ctx, ids)
+	}
+	return m.Journal.ReadOutlines(ctx, ids)
 }
 
 func (m *mutant) Sweep(ctx context.Context, limit int) (int, error) {

@@ -129,6 +129,14 @@ func (p *process) Read(ctx context.Context, id journal.ID) (journal.Record, erro
 	return p.Journal.Read(ctx, id)
 }
 
+// ReadOutlines implements [journal.Journal].
+func (p *process) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal.Record, error) {
+	if err := p.pass(); err != nil {
+		return nil, err
+	}
+	return p.Journal.ReadOutlines(ctx, ids)
+}
+
 // List implements [journal.Journal].
 func (p *process) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if err := p.pass(); err != nil {

@@ -64,6 +64,7 @@ func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 		running:    running{calls: make(map[callID]*runningCall)},
 		executions: make(map[journal.ID]*execution), bells: make(map[journal.ID]*bell), sought: make(map[journal.ID]time.Time),
 		deferrals: make(map[journal.PlanHash]deferral),
+		lookout:   newLookout(),
 	}
 	e.observe, e.onChange = c.Observe, e.evictOwner
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -73,7 +74,7 @@ func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 	}
 	e.look()
 	e.reconcileSoon()
-	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted} {
+	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted, e.lookOut} {
 		e.loops.Go(func() { loop(e.ctx) })
 	}
 	return e, nil
@@ -153,12 +154,13 @@ type Engine struct {
 	cfg    Config
 	hashes []journal.PlanHash // of the plans
 
-	ctx   context.Context // of the engine's own loops
-	stop  context.CancelFunc
-	poke  chan struct{} // has the claim loop look at once
-	asked chan struct{} // has the reconcile loop look at once
-	seeks chan struct{} // has findStarted look at once
-	wakes wakes
+	ctx     context.Context // of the engine's own loops
+	stop    context.CancelFunc
+	poke    chan struct{} // has the claim loop look at once
+	asked   chan struct{} // has the reconcile loop look at once
+	seeks   chan struct{} // has findStarted look at once
+	wakes   wakes
+	lookout *lookout
 
 	running  running       // calls
 	closing  chan struct{} // closed by Close
@@ -308,20 +310,6 @@ func (e *Engine) stopListening(id journal.ID, b *bell) {
 	if b.waiting--; b.waiting == 0 && e.bells[id] == b {
 		delete(e.bells, id)
 	}
-}
-
-// pauseFor waits for that long, or until the bell is rung; false if ctx ended.
-func (e *Engine) pauseFor(ctx context.Context, b *bell, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-b.rung:
-	case <-timer.C:
-	case <-e.closing:
-	case <-ctx.Done():
-		return false
-	}
-	return ctx.Err() == nil
 }
 
 // The errors that the engine returns. The front says what they mean.

@@ -179,7 +179,18 @@ func (e *Engine) findStarted(ctx context.Context) {
 		if !l.isValid() || l.isLate() {
 			continue
 		}
-		for _, id := range e.soughtNow() {
+		ids := e.soughtNow()
+		if len(ids) > 1 { // most of them are not there, and one read says so
+			found, err := e.journal.ReadOutlines(ctx, ids)
+			if err != nil && ctx.Err() == nil {
+				e.tell(journal.Event{Kind: journal.EventJournalError, Engine: l.id, Err: err})
+			}
+			ids = ids[:0]
+			for _, r := range found {
+				ids = append(ids, r.ID)
+			}
+		}
+		for _, id := range ids {
 			if !e.adoptStarted(ctx, l, id) {
 				break // the others fail as well
 			}

@@ -60,7 +60,7 @@ func checkSameRequest(r *journal.Record, req *journal.StartRequest) error {
 // wait returns the saga once it is over or stuck, and whether this process ended it. r is its
 // last known record, and x its execution in this process, if any.
 func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last journal.Record, own bool, err error) {
-	next, failures := shortPause(e.cfg.Poll), 0
+	pause, next, failures := time.Duration(0), shortPause(e.cfg.Poll), 0
 	for r.Status.Active() {
 		if x != nil && x.owner.Fence >= r.Fence { // else x is an old execution that will soon notice
 			select {
@@ -69,52 +69,39 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 			case <-x.lease.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
 			}
-			if x.isOver() && x.err == nil {
-				return x.final, true, nil
-			}
-			if ctx.Err() != nil {
-				return r, false, detachedError(Ended(ctx))
+			if x.isOver() {
+				if x.err == nil {
+					return x.final, true, nil
+				}
+				pause = 0
 			}
 		}
-		if r, err = e.readAndPause(ctx, r, &next, &failures); err != nil {
+		seen, err := e.readAfter(ctx, pause, r.ID)
+		pause, next = next, min(2*next, e.cfg.Poll)
+		switch {
+		case errors.Is(err, journal.ErrNotFound):
 			return r, false, err
+		case err != nil && failures == 2:
+			return r, false, detachedError(err)
+		case err != nil:
+			failures++
+		case seen == nil: // an execution began here, and may be over
+			pause = 0
+		default:
+			r, failures = *seen, 0
+			if asleep := asleepFor(seen); asleep > pause {
+				pause, next = min(asleep, sleepPolls*e.cfg.Poll), shortPause(e.cfg.Poll)
+			}
+		}
+		if err := e.mayWait(r); err != nil {
+			return r, false, err
+		}
+		if ctx.Err() != nil && r.Status.Active() {
+			return r, false, detachedError(Ended(ctx))
 		}
 		x = e.executing(r.ID)
 	}
 	return r, false, nil
-}
-
-// readAndPause reads the saga, and waits for a while unless it is over, or is executed in this
-// process. It listens before it reads, so that no execution comes and goes unheard in between.
-func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.Duration, failures *int) (journal.Record, error) {
-	b := e.listen(r.ID)
-	defer e.stopListening(r.ID, b)
-	seen, err := e.journal.Read(ctx, r.ID)
-	switch {
-	case errors.Is(err, journal.ErrNotFound):
-		return r, err
-	case err == nil:
-		r, *failures = seen, 0
-	case *failures == 2:
-		return r, detachedError(err)
-	default:
-		*failures++
-	}
-	if err := e.mayWait(r); err != nil {
-		return r, err
-	}
-	if x := e.executing(r.ID); !r.Status.Active() || x != nil && x.owner.Fence >= r.Fence && x.lease.ctx.Err() == nil {
-		return r, nil
-	}
-	pause := *next
-	*next = min(2*pause, e.cfg.Poll)
-	if asleep := asleepFor(&r); asleep > pause {
-		pause, *next = min(asleep, sleepPolls*e.cfg.Poll), shortPause(e.cfg.Poll)
-	}
-	if !e.pauseFor(ctx, b, pause) {
-		return r, detachedError(Ended(ctx))
-	}
-	return r, nil
 }
 
 // shortPause is how long a waiting Run waits before it looks for the second time.
