@@ -19,7 +19,8 @@ type Engine struct {
 // [ErrDetached]. A second Close returns [ErrClosed].
 //
 // Once ctx ends, Close waits no longer, cuts the running calls off, and returns an error. The
-// next owners of their sagas find out what these calls did. A write that is running then ends
+// next owners of their sagas find out what these calls did. Close does not wait for functions that were given up
+// ([EventHung]). A write that is running then ends
 // when the journal answers, or is closed. Close the journal after the engine.
 func (e *Engine) Close(ctx context.Context) error { return e.core.Close(ctx) }
 

@@ -22,7 +22,7 @@ import (
 type Metrics struct {
 	sagas sync.Map // string → *sagaMetrics
 
-	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, deferred, leftToNewer, swept, sweepErrors atomic.Int64
+	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, hung, deferred, leftToNewer, swept, sweepErrors atomic.Int64
 }
 
 type sagaMetrics struct {
@@ -64,6 +64,8 @@ func (m *Metrics) Observe(_ context.Context, e Event) {
 		m.sweepErrors.Add(1)
 	case EventPanic:
 		m.panics.Add(1)
+	case EventHung:
+		m.hung.Add(1)
 	}
 }
 
@@ -106,6 +108,7 @@ type Snapshot struct {
 	JournalErrors int64 `json:"journal_errors"`
 	NoResults     int64 `json:"no_results"` // completed sagas without a result
 	Panics        int64 `json:"panics"`     // in functions of plans, of observers, and of the engine
+	Hung          int64 `json:"hung"`       // attempts whose function did not return by its deadline
 	// LeftToNewer counts how often the engine deferred a saga that has a part unknown to it.
 	LeftToNewer int64 `json:"left_to_newer"`
 	Swept       int64 `json:"swept"` // sagas that [Engine.RunSweeper] deleted
@@ -135,7 +138,7 @@ func (m *Metrics) Snapshot() Snapshot {
 	s := Snapshot{
 		Sagas:    make(map[string]Counts),
 		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
-		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Deferred: m.deferred.Load(),
+		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Hung: m.hung.Load(), Deferred: m.deferred.Load(),
 		LeftToNewer: m.leftToNewer.Load(),
 		Swept:       m.swept.Load(), SweepErrors: m.sweepErrors.Load(),
 	}

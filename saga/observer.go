@@ -37,6 +37,7 @@ const (
 	EventSwept        = journal.EventSwept
 	EventSweepError   = journal.EventSweepError
 	EventPanic        = journal.EventPanic
+	EventHung         = journal.EventHung
 )
 
 // observing returns the function that passes the engine's reports to the observers of cfg; nil
@@ -140,7 +141,7 @@ func (l logObserver) logEngine(ctx context.Context, e Event) {
 		if e.Count == 0 {
 			level = slog.LevelInfo
 		}
-	case EventPanic:
+	case EventPanic, EventHung:
 		level = slog.LevelError
 	default:
 	}

@@ -74,6 +74,10 @@ func Step[SagaIn, SagaOut, In, Out any](
 // A saga that is compensated counts as refused. Any other saga that failed is unknown. The
 // outcome of fn is unknown, too, if its error has a part of another kind, or one about a call
 // with another ctx. If fn has an effect in another way, it must say what is known of it.
+//
+// fn returns soon once its ctx ends. Ten seconds after the deadline of its attempt it is given up ([EventHung]): the
+// attempt is unknown, and the saga goes on as after any other. fn goes on, too. It is not run again in this process, nor
+// undone there, before it has returned; if it does not, the saga gets stuck on it.
 func StepFunc[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], name string, in Value[In], fn func(ctx context.Context, call Call[In]) (Out, error),
 ) *StepRef[In, Out] {

@@ -41,6 +41,9 @@ const (
 	// EventPanic: a function of the plan or an observer panicked, or the engine did. Err is
 	// often a PanicError of package sdk with the stack.
 	EventPanic EventKind = "panic"
+	// EventHung: the function of a step or an undo, which Name, Step and Undo say, has not returned by its deadline. The
+	// engine gives the attempt up, with an unknown outcome. The function goes on, and its goroutine leaks if it never returns.
+	EventHung EventKind = "hung"
 )
 
 // An Event is an event in the life of a saga or of an engine. Its Kind says which fields are set.

@@ -423,6 +423,14 @@ var tripDefects = []planted{
 	})},
 }
 
+// hangDefects are mistakes about functions that do not return.
+var hangDefects = []planted{
+	{"waits for a function that does not return", "all goes well", func(e *explorer) {
+		d := hanging(2 * patience)
+		e.build = func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, order{"a-1"}) }
+	}},
+}
+
 // detourDefects are mistakes about functions that take another path in a later run.
 var detourDefects = []planted{
 	{"takes a refusal in a later run of a function for that of the run before", "trip.both has its second call refused", func(e *explorer) {
@@ -453,6 +461,11 @@ func TestExplore_catchesDefects(t *testing.T) {
 				catch(t, d, func() *explorer { return newExplorer(marked(mark), order{"a-1"}, nil) })
 			})
 		}
+	}
+	for _, d := range hangDefects {
+		t.Run(d.name, func(t *testing.T) {
+			catch(t, d, func() *explorer { return newExplorer(hanging(time.Minute), order{"a-1"}, nil) })
+		})
 	}
 	for _, d := range detourDefects {
 		t.Run(d.name, func(t *testing.T) {

@@ -210,6 +210,25 @@ func TestExplore_functionsThatDetour(t *testing.T) {
 	ExploreCalls(t, []string{"inventory", "payment"}, detour, order{"a-1"}, sampled)
 }
 
+// hanging is a saga with a function that ignores its ctx, and does not return while the saga lives. Its attempts may
+// take so long.
+func hanging(attempt time.Duration) *saga.Definition[order, nothing] {
+	return saga.MustDefine("hanging", 1, func(b *saga.Builder[order, nothing]) {
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold)
+		hang := saga.StepFunc(b, "local.hang", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+			time.Sleep(patience + time.Hour)
+			return nothing{}, nil
+		}).ReadOnly().AttemptTimeout(attempt).After(held)
+		saga.Step(b, book, saga.Map(b.Input(), func(order) booking { return booking{} })).Pivot().After(hang)
+	})
+}
+
+// A saga ends, whatever its functions do.
+func TestExplore_functionsThatHang(t *testing.T) {
+	t.Parallel()
+	Explore(t, hanging(time.Minute), order{"a-1"}, sampled)
+}
+
 func TestExplore_badOptions(t *testing.T) {
 	t.Parallel()
 	e := newExplorer(checkout, order{}, []Option{Answer("no.such", 1), Answer("shipping.book", func() {})})

@@ -42,14 +42,21 @@ func (x *execution) begin(d *decision) error {
 			return err
 		}
 		a := x.attempt(t, known, mine)
-		x.progress.begin(t)
-		x.engine.work.Go(func() {
+		now := x.now()
+		due := now.Add(a.bound + returnsWithin)
+		if !mine {
+			due = due.Add(a.bound) // to wait for the call before it
+		}
+		x.progress.begin(t, a.first, due)
+		d.sooner(due, now)
+		x.engine.work.Add(1)
+		go func() {
 			if mine {
 				x.carryOut(a)
 			} else {
 				x.follow(a, before)
 			}
-		})
+		}()
 	}
 	return nil
 }
@@ -97,17 +104,34 @@ func (x *execution) attempt(t task, known *Facts, mine bool) attempt {
 }
 
 // follow makes the attempt once the call before it has ended, of an earlier execution of
-// the saga. If that completed there is nothing to do.
+// the saga or one that was given up. If that completed there is nothing to do. If it does not end, neither does the
+// attempt begin.
 func (x *execution) follow(a attempt, before *runningCall) {
 	begun := time.Now()
-	v, enters, err := x.waitFor(a.task, before)
-	switch {
-	case err != nil: // the execution ends too, once it hears of it
-		x.endings <- &ending{task: a.task, dropped: true}
-	case enters:
+	timer := time.NewTimer(a.bound)
+	v, enters, err := x.waitFor(a.task, before, timer.C)
+	timer.Stop()
+	if enters {
 		x.carryOut(a)
-	default:
-		x.endings <- &ending{task: a.task, finding: v, elapsed: time.Since(begun)}
+		return
+	}
+	defer x.engine.work.Done()
+	end := &ending{task: a.task, firstSent: a.first, finding: v, elapsed: time.Since(begun)}
+	switch {
+	case errors.Is(err, errHung):
+		x.tellHung(a.task)
+		end.finding, end.err = finding{outcome: retry.Unknown, detail: errHung.Error()}, errHung
+	case err != nil: // the execution ends too, once it hears of it
+		end.dropped = true
+	}
+	x.send(end)
+}
+
+// send tells the execution how an attempt ended, unless the execution is over.
+func (x *execution) send(e *ending) {
+	select {
+	case x.endings <- e:
+	case <-x.over:
 	}
 }
 
@@ -179,8 +203,10 @@ func (x *execution) carryOut(a attempt) {
 		end.dropped = x.isCutOff(end.err)
 		end.elapsed = time.Since(begun)
 		x.stepEnded(ctx, &a, end)
-		x.engine.running.leave(x.callID(a.task), &end.finding)
-		x.endings <- end
+		if end.late = x.engine.running.leave(x.callID(a.task), &end.finding); !end.late {
+			defer x.engine.work.Done()
+		}
+		x.send(end)
 	}()
 	if a.tooOld {
 		err = tooOldError(a.step)

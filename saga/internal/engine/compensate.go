@@ -32,7 +32,7 @@ func (p *progress) standing(s *Step, now time.Time) standing {
 		return p.openStanding(s, now)
 	case s.Undo == nil:
 		return blocked // never with a checked plan
-	case u.isOver():
+	case u.isOver(), f.hung:
 		return blocked
 	default:
 		return undoable
@@ -53,7 +53,7 @@ func (p *progress) openStanding(s *Step, now time.Time) standing {
 		return blocked
 	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.mayUndoUnknown(s, now):
 		return unsolved
-	case u.isOver():
+	case u.isOver(), p.forward[s.Index].hung:
 		return blocked
 	}
 	return undoable

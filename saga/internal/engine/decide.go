@@ -25,10 +25,22 @@ func (d *decision) sooner(t, now time.Time) {
 // decide returns what follows from p at the time now. It is pure, and is the
 // whole policy: every engine, before or after a crash, decides alike.
 func (p *progress) decide(now time.Time) decision {
+	var d decision
 	if p.status == journal.Compensating {
-		return p.decideBackward(now)
+		d = p.decideBackward(now)
+	} else {
+		d = p.decideForward(now)
 	}
-	return p.decideForward(now)
+	if p.running > 0 {
+		for i := range p.plan.Steps {
+			for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
+				if l.isRunning() {
+					d.sooner(l.due, now)
+				}
+			}
+		}
+	}
+	return d
 }
 
 // decideForward decides for a saga that goes forward.

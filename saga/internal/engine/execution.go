@@ -68,6 +68,7 @@ const (
 type ending struct {
 	task      task
 	firstSent time.Time // of the attempt
+	late      bool      // it was given up before
 	dropped   bool      // the execution lost its saga before it began the attempt, or the engine's own end cut that off
 	finding   finding
 	err       error
@@ -146,6 +147,8 @@ func (x *execution) execute() error {
 		if err := x.ended(); err != nil {
 			return err
 		}
+		x.giveUpHung()
+		x.noteRunning()
 		d := x.progress.decide(x.now())
 		if d.status == journal.Completed { // maybe without a call, by a person's word
 			if err := x.checkReadable(); err != nil {
@@ -238,6 +241,9 @@ func (x *execution) ringAt(t time.Time) <-chan time.Time {
 // nothing: the next owner finds out what the call did.
 func (x *execution) book(e *ending) {
 	p, now := x.progress, x.now()
+	if e.late {
+		return // it only wakes the execution: its undo may begin now
+	}
 	if e.dropped || x.lease.ctx.Err() != nil {
 		p.drop(e.task)
 		return

@@ -32,6 +32,8 @@ type leg struct {
 	// firstSent is the First-Sent of the first attempt that may have been sent; zero: none is known. No owner sent
 	// the call before unsent; zero: nothing is known of that.
 	firstSent, unsent time.Time
+	sends, due        time.Time     // of the running attempt: its First-Sent, and when it is given up
+	hung              bool          // an attempt that was given up still runs in this process
 	last              journal.Entry // for people: the last observation
 	calls             *retry.Calls  // that its function made; nil: none yet
 }
@@ -92,7 +94,7 @@ func (l *leg) isHarmless() bool {
 	return l.isEnded() && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
 }
 
-func (l *leg) begin() { l.state = callRunning }
+func (l *leg) begin(sends, due time.Time) { l.state, l.sends, l.due = callRunning, sends, due }
 
 // drop takes begin back. An attempt of an earlier execution may have had its effect.
 func (l *leg) drop() { l.state, l.maybe, l.unheard = callIdle, true, true }

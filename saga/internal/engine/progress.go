@@ -146,9 +146,9 @@ func (p *progress) calls(t task) *retry.Calls {
 	return l.calls
 }
 
-// begin records a call that is about to be sent.
-func (p *progress) begin(t task) {
-	p.leg(t).begin()
+// begin records a call that is about to be sent, with that First-Sent. It is given up at due.
+func (p *progress) begin(t task, firstSent, due time.Time) {
+	p.leg(t).begin(firstSent, due)
 	p.running++
 }
 

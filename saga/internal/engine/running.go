@@ -26,6 +26,8 @@ type callID struct {
 type runningCall struct {
 	ended   chan struct{} // closed when the call has ended; nil while no execution waits for that
 	finding *finding      // of the call; set before
+	left    chan struct{} // closed when the call has ended or is given up; nil as above
+	givenUp bool          // its function has not returned by its deadline
 }
 
 // running are the calls that this process makes now. An execution that lost its saga may still
@@ -54,7 +56,10 @@ func (r *running) enter(id callID) (c *runningCall, mine bool) {
 func (r *running) findLocked(id callID) *runningCall {
 	c := r.calls[id]
 	if c != nil && c.ended == nil {
-		c.ended = make(chan struct{})
+		c.ended, c.left = make(chan struct{}), make(chan struct{})
+		if c.givenUp {
+			close(c.left)
+		}
 	}
 	return c
 }
@@ -66,8 +71,9 @@ func (r *running) find(id callID) *runningCall {
 	return r.findLocked(id)
 }
 
-// leave records the outcome of the call. The caller must not change v afterwards.
-func (r *running) leave(id callID, v *finding) {
+// leave records the outcome of the call, and returns whether it had been given up. The caller must not change v
+// afterwards.
+func (r *running) leave(id callID, v *finding) (givenUp bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.calls[id]
@@ -75,7 +81,34 @@ func (r *running) leave(id callID, v *finding) {
 	c.finding = v
 	if c.ended != nil {
 		close(c.ended)
+		if !c.givenUp {
+			close(c.left)
+		}
 	}
+	return c.givenUp
+}
+
+// giveUp records that nobody counts on the end of the call any more. It returns false if the call has ended, or was
+// given up before.
+func (r *running) giveUp(id callID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.calls[id]
+	if c == nil || c.givenUp {
+		return false
+	}
+	c.givenUp = true
+	if c.left != nil {
+		close(c.left)
+	}
+	return true
+}
+
+// has reports whether there is a running call with that ID, given up or not.
+func (r *running) has(id callID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls[id] != nil
 }
 
 func (x *execution) callID(t task) callID { return callID{x.owner.ID, t.step.Index, t.undo} }
@@ -116,9 +149,9 @@ func (x *execution) enter(t task) (c *runningCall, mine bool, err error) {
 // waitFor waits until an earlier execution of the saga in this process has ended the call
 // c of t. If c completed, its finding is this execution's too. After any other end the execution
 // enters the call itself, and enters is true. The error says that the execution is over.
-func (x *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err error) {
+func (x *execution) waitFor(t task, c *runningCall, giveUp <-chan time.Time) (v finding, enters bool, err error) {
 	for {
-		if err := x.waitForEnd(c); err != nil {
+		if err := x.waitForEnd(c.ended, giveUp); err != nil {
 			return finding{}, false, err
 		}
 		if c.finding.outcome == retry.Completed {
@@ -134,7 +167,7 @@ func (x *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err
 
 // outlast waits, in a saga that goes back, for calls of an earlier execution in this process, of
 // steps without an undo. The outcomes of these calls do not matter. But no step before them may
-// be undone while they run.
+// be undone while they run, unless they are given up.
 func (x *execution) outlast() error {
 	if x.progress.status != journal.Compensating && !x.record.Cancel {
 		return nil
@@ -144,21 +177,70 @@ func (x *execution) outlast() error {
 		if c == nil || !s.leavesNothing() {
 			continue
 		}
-		if err := x.waitForEnd(c); err != nil {
+		timer := time.NewTimer(s.AttemptTimeout + returnsWithin)
+		err := x.waitForEnd(c.left, timer.C)
+		timer.Stop()
+		if err != nil && !errors.Is(err, errHung) {
 			return err
 		}
 	}
 	return nil
 }
 
-// waitForEnd waits until the call has ended, or returns why the execution has.
-func (x *execution) waitForEnd(c *runningCall) error {
+// waitForEnd waits until a call has ended, or returns why the execution has, or errHung after giveUp.
+func (x *execution) waitForEnd(ended <-chan struct{}, giveUp <-chan time.Time) error {
 	select {
-	case <-c.ended:
+	case <-ended:
 	case <-x.gone:
 	case <-x.lease.ctx.Done():
+	case <-giveUp:
+		if err := x.ended(); err != nil {
+			return err
+		}
+		return errHung
 	}
 	return x.ended()
+}
+
+// returnsWithin is how long after its deadline a function may return. Then it is given up.
+const returnsWithin = 10 * time.Second
+
+// errHung is the end of an attempt whose function is given up: what the function does is unknown.
+var errHung = errors.New("the function has not returned by its deadline")
+
+// giveUpHung gives up the attempts whose functions should have returned by now. Their goroutines go on. The next
+// attempt of such a call waits for them, and the undo of the call is not begun before they have ended.
+func (x *execution) giveUpHung() {
+	now := x.now()
+	for i := range x.plan.Steps {
+		for _, t := range [...]task{{x.plan.Steps[i], false}, {x.plan.Steps[i], true}} {
+			l := x.progress.leg(t)
+			if !l.isRunning() || now.Before(l.due) || !x.engine.running.giveUp(x.callID(t)) {
+				continue
+			}
+			x.engine.work.Done() // nobody waits for it
+			x.tellHung(t)
+			x.book(&ending{task: t, firstSent: l.sends, finding: finding{outcome: retry.Unknown, detail: errHung.Error()}, err: errHung})
+		}
+	}
+}
+
+func (x *execution) tellHung(t task) {
+	x.engine.tell(journal.Event{
+		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Undo: t.undo, Err: errHung,
+	})
+}
+
+// noteRunning notes which calls of steps still run in this process although nobody waits for them. Their undos must
+// not be begun.
+func (x *execution) noteRunning() {
+	if x.progress.status != journal.Compensating {
+		return
+	}
+	for _, s := range x.plan.Steps {
+		l := x.progress.leg(task{s, false})
+		l.hung = !l.isRunning() && s.Undo != nil && x.engine.running.has(x.callID(task{s, false}))
+	}
 }
 
 // stillOwned asks the journal whether this owner still has the saga, unless the journal confirmed
