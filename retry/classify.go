@@ -242,6 +242,9 @@ func (e *exchange) retryAfter(a *answer) time.Duration {
 //   - pushback is grpc-retry-pushback-ms of the trailer (gRFC A6); nil if there is none. A
 //     negative one, or one that is no number, forbids retries.
 //
+// The rows take the status for the callee's own. One that grpc-go made is not, as RESOURCE_EXHAUSTED for an
+// answer that is too long, nor is one of an interceptor: package sdkgrpc tells them apart.
+//
 // Every code has a verdict. An unheard-of name is Unknown and stops, as bare ABORTED does.
 // RESOURCE_EXHAUSTED is worth another attempt if the callee says how long to wait.
 func GRPCVerdict(code string, notSent bool, retryInfo time.Duration, pushback *time.Duration) Verdict {

@@ -215,7 +215,7 @@ func (t *transport) classifyConnect(a retry.Answer) (retry.Verdict, bool) {
 		return v, true
 	}
 	s, ok := readConnect(a.Body)
-	if !ok {
+	if !ok || a.Status/100 == 2 { // an error of connect is no 2xx
 		return retry.Verdict{}, false // of a proxy
 	}
 	a.Header = a.Header.Clone()
