@@ -28,7 +28,7 @@ func answersConfig(r answertest.Row) retry.Config {
 	cfg.MaxAttempts, cfg.MaxPolls, cfg.MaxResponseBytes = 3, 2, r.MaxResponseBytes
 	cfg.Profile = profiles[r.Profile]()
 	if r.Failure == "silent" {
-		cfg.AttemptTimeout = 100 * time.Millisecond
+		cfg.AttemptTimeout = time.Second
 	}
 	return cfg
 }

@@ -27,7 +27,7 @@ func TestCall_answers(t *testing.T) {
 				policy := quick
 				policy.MaxAttempts, policy.MaxPolls, policy.MaxResponseBytes = 3, 2, r.MaxResponseBytes
 				if r.Failure == "silent" {
-					policy.AttemptTimeout = 100 * time.Millisecond
+					policy.AttemptTimeout = time.Second
 				}
 				c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{
 					"payment": {URL: answertest.Serve(t, r, doubt), Profile: profiles[r.Profile]},

@@ -386,7 +386,7 @@ class Answers(unittest.TestCase):
         if "max_response_bytes" in row:
             options["max_response_bytes"] = row["max_response_bytes"]
         if row.get("failure") == "silent":
-            options["attempt_timeout"] = 0.1
+            options["attempt_timeout"] = 0.5
         refused = row.get("failure") == "refused"
         with Server(*[lambda _: refused and s.listener.close()] * doubt, play_answer(row)) as s:
             url = nobody() if refused and not doubt else s.url

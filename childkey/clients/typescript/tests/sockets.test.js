@@ -189,7 +189,7 @@ test('every answer', async () => {
         }
         const send = createFetch({
           guarded: row.profile === undefined, maxAttempts: 3, maxPolls: 2, backoff: { base: 1, cap: 1 }, poll: { base: 1, cap: 1 },
-          ...(row.max_response_bytes && { maxResponseBytes: row.max_response_bytes }), ...(row.failure === 'silent' && { attemptTimeout: 100 }),
+          ...(row.max_response_bytes && { maxResponseBytes: row.max_response_bytes }), ...(row.failure === 'silent' && { attemptTimeout: 500 }),
         });
         const init = row.method === undefined ? post : { method: row.method };
         const got = await send(url, init).then((r) => ({ outcome: 'Completed', attempts: r.attempts }), (e) => e);
