@@ -17,16 +17,12 @@ import (
 
 const answers = "testdata/answers.json"
 
-// profiles are the profiles of the table of answers.
-var profiles = map[string]func() *retry.Profile{
-	"": retry.Fanonce, "Unguarded": retry.Unguarded, "Stripe": retry.Stripe, "Adyen": retry.Adyen,
-}
-
 // answersConfig makes three attempts and two polls without a wait.
-func answersConfig(r answertest.Row) retry.Config {
+func answersConfig(tb testing.TB, r answertest.Row) retry.Config {
+	tb.Helper()
 	cfg := quick
 	cfg.MaxAttempts, cfg.MaxPolls, cfg.MaxResponseBytes = 3, 2, r.MaxResponseBytes
-	cfg.Profile = profiles[r.Profile]()
+	cfg.Profile = r.ClientProfile(tb)
 	if r.Failure == "silent" {
 		cfg.AttemptTimeout = time.Second
 	}
@@ -43,7 +39,7 @@ func TestSend_answers(t *testing.T) {
 		t.Run(r.Name(), func(t *testing.T) {
 			t.Parallel()
 			for doubt, want := range map[bool]answertest.End{false: r.First, true: r.Doubt} {
-				client := newClient(t, answersConfig(r))
+				client := newClient(t, answersConfig(t, r))
 				t.Cleanup(client.Close)
 				call := post(answertest.Serve(t, r, doubt))
 				if r.Method != "" {
@@ -132,7 +128,7 @@ func playBreak(t *testing.T, r answertest.Row) {
 	require.Contains(t, breaks, r.Failure)
 	for doubt, want := range map[bool]answertest.End{false: r.First, true: r.Doubt} {
 		srv, _ := serve(t, plain, okay)
-		cfg := answersConfig(r)
+		cfg := answersConfig(t, r)
 		breaks[r.Failure](&cfg)
 		call := post(srv.URL)
 		call.Resumed = doubt

@@ -16,7 +16,6 @@ import (
 // TestCall_answers plays the rows of HTTP over sockets, by operations.
 func TestCall_answers(t *testing.T) {
 	t.Parallel()
-	profiles := map[string]*retry.Profile{"": nil, "Unguarded": retry.Unguarded(), "Stripe": retry.Stripe(), "Adyen": retry.Adyen()}
 	for _, r := range answertest.Rows(t, "../retry/testdata/answers.json", "http") {
 		if r.Only != "" || r.Method != "" || r.Status == http.StatusNoContent { // the operation has an output
 			continue
@@ -30,7 +29,7 @@ func TestCall_answers(t *testing.T) {
 					policy.AttemptTimeout = time.Second
 				}
 				c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{
-					"payment": {URL: answertest.Serve(t, r, doubt), Profile: profiles[r.Profile]},
+					"payment": {URL: answertest.Serve(t, r, doubt), Profile: r.ClientProfile(t)},
 				}})
 				require.NoError(t, err)
 				t.Cleanup(c.Close)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fanonce/fanonce/retry"
 )
 
 // A Row is one answer to a call under a key: who made it, and what it proves.
@@ -45,6 +47,27 @@ type End struct {
 
 // Name names the row among those of its protocol.
 func (r Row) Name() string { return strings.Join([]string{r.Who, r.Answer, r.Profile, r.Only}, ", ") }
+
+// ClientProfile returns the profile of the row's client. Own is that of a vendor who answers 200 with an error inside.
+func (r Row) ClientProfile(tb testing.TB) *retry.Profile {
+	tb.Helper()
+	switch r.Profile {
+	case "":
+		return retry.Fanonce()
+	case "Unguarded":
+		return retry.Unguarded()
+	case "Stripe":
+		return retry.Stripe()
+	case "Adyen":
+		return retry.Adyen()
+	case "Own":
+		return &retry.Profile{Classify: func(a retry.Answer) (retry.Verdict, bool) {
+			return retry.Verdict{Outcome: retry.Rejected, Evidence: "an error inside"}, strings.Contains(string(a.Body), `"error"`)
+		}}
+	}
+	tb.Fatalf("no profile %q", r.Profile)
+	return nil
+}
 
 // Rows returns the rows of a protocol. File is where package retry has the table: testdata/answers.json.
 func Rows(tb testing.TB, file, protocol string) (rows []Row) {
