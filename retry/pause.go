@@ -90,7 +90,7 @@ func (p *pauses) begin(service string, req *http.Request, c *carrier, wait time.
 	case len(p.all) < maxPauses:
 		p.all[id] = pause{end, make(chan struct{})}
 	}
-	p.active.Store(int32(len(p.all))) //nolint:gosec // it is bounded
+	p.active.Store(int32(len(p.all)))
 }
 
 // lift ends the pause of calls like req.
@@ -126,7 +126,7 @@ func (p *pauses) find(service string, req *http.Request, c *carrier) (lifted <-c
 // drop forgets a pause. p.mu is held.
 func (p *pauses) drop(id pauseID) {
 	delete(p.all, id)
-	p.active.Store(int32(len(p.all))) //nolint:gosec // it is bounded
+	p.active.Store(int32(len(p.all)))
 }
 
 // A pausedError ends an attempt that was not made: its call's time ended while it waited for the service.

@@ -141,7 +141,7 @@ func TestClient_everyCallOutlastsARestart(t *testing.T) {
 		"Do": func(c *retry.Client, url string) error {
 			task := retry.Task{Service: "payment", Key: key}
 			_, err := retry.Do(context.Background(), c, task, func(context.Context, retry.Attempt) (any, error) {
-				return nil, closed(http.Post(url, "", nil)) //nolint:noctx // it ends by itself
+				return nil, closed(http.Post(url, "", nil))
 			}, nil)
 			return err
 		},
