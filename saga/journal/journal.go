@@ -23,7 +23,9 @@ type Journal interface {
 
 	// Heartbeat gives the engine a lease of that length from now, or extends the
 	// lease that it has. It is one statement for all sagas of the engine. It returns
-	// [ErrLeaseLost] if the engine's lease has ended: that lease does not come back.
+	// [ErrLeaseLost] if the engine's lease has ended: that lease does not come back. If the
+	// journal's clock has gone back, no lease of another engine lasts for longer from now than that
+	// engine asked for.
 	Heartbeat(ctx context.Context, engine EngineID, lease time.Duration) error
 
 	// Leave ends the engine's lease, for good. Its sagas are unowned at once,
@@ -51,7 +53,8 @@ type Journal interface {
 
 	// Claim makes the engine the owner of at most req.Limit unowned sagas, and returns them. An
 	// unowned saga is Running or Compensating and of one of req.Plans. It is without an engine
-	// and past its WakeAt, or the lease of its engine has ended.
+	// and past its WakeAt, or the lease of its engine has ended. If the journal's clock has gone
+	// back behind the time at which its owner gave it up, it counts as past its WakeAt.
 	//
 	// The plans share req.Limit fairly. The saga of each plan that has been unowned
 	// longest comes first, then the second of each plan, and so on. At most req.PerPlan

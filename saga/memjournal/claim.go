@@ -82,7 +82,8 @@ func (j *Journal) unownedSince(r journal.Record, backoff time.Duration, now time
 	case r.Deferred != nil:
 		return r.CreatedAt, true
 	case r.Engine.IsZero():
-		return r.WakeAt, !now.Before(r.WakeAt)
+		// If the clock has gone back, the wait would last as much longer.
+		return r.WakeAt, !now.Before(r.WakeAt) || now.Before(j.slept[r.ID])
 	}
 	l := j.engines[r.Engine]
 	earlier := len(j.deadEngines(r)) - 1 // deaths before that of its engine
@@ -119,6 +120,7 @@ func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time)
 	r.Fence++
 	r.Revision++
 	r.Wakes = 0
+	delete(j.slept, r.ID)
 	if r.FirstClaimedAt.IsZero() {
 		r.FirstClaimedAt = now
 	}

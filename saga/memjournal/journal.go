@@ -40,6 +40,7 @@ type Journal struct {
 	engines map[journal.EngineID]lease
 	sagas   map[journal.ID]journal.Record
 	lapsed  map[journal.ID][]journal.EngineID // engines that died under a saga, if its RecoveryAttempts are not 0
+	slept   map[journal.ID]time.Time          // when its owner gave a saga up that has none now
 	audit   []journal.AuditEntry
 }
 
@@ -50,8 +51,9 @@ type planID struct {
 
 // A lease is the lease of one engine.
 type lease struct {
-	until time.Time
-	left  bool // it ended by [Journal.Leave]
+	until  time.Time
+	length time.Duration // that its engine asked for last
+	left   bool          // it ended by [Journal.Leave]
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -70,6 +72,7 @@ func NewWith(cfg Config) *Journal {
 		engines: make(map[journal.EngineID]lease),
 		sagas:   make(map[journal.ID]journal.Record),
 		lapsed:  make(map[journal.ID][]journal.EngineID),
+		slept:   make(map[journal.ID]time.Time),
 	}
 }
 
@@ -127,7 +130,13 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, d time
 	if _, ok := j.engines[engine]; ok && !j.isAlive(engine, now) {
 		return journal.ErrLeaseLost
 	}
-	j.engines[engine] = lease{until: now.Add(d)}
+	for id, l := range j.engines { // if the clock has gone back, no other lease lasts as much longer
+		if l.until.After(now.Add(l.length)) && !l.left {
+			l.until = now.Add(l.length)
+			j.engines[id] = l
+		}
+	}
+	j.engines[engine] = lease{until: now.Add(d), length: d}
 	return nil
 }
 
@@ -189,6 +198,7 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 		case r.Status.Final() && swept < limit && !now.Before(r.ExpiresAt):
 			delete(j.sagas, id)
 			delete(j.lapsed, id)
+			delete(j.slept, id)
 			swept++
 		}
 	}

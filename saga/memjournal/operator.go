@@ -82,6 +82,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	}
 	r.Revision++
 	r.Wakes = 0
+	delete(j.slept, r.ID)
 	if c.Deadline > 0 {
 		r.DeadlineAt = now.Add(c.Deadline)
 	}

@@ -62,7 +62,9 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 	}
 	now := j.clock()
 	r.Revision, r.Engine, r.Deferred = w.Revision+r.Wakes, after, cloneFailure(w.Defer)
-	r.Clean = !w.WakeAt.IsZero()
+	if r.Clean = !w.WakeAt.IsZero(); r.Clean {
+		j.slept[r.ID] = now
+	}
 	switch {
 	case w.Defer != nil || w.Status != 0 && !w.Status.Active():
 		r.WakeAt = time.Time{}

@@ -81,6 +81,9 @@ func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
 	if owners == nil {
 		owners = []pgtype.UUID{}
 	}
+	if _, err := pgkit.Exec(ctx, j.db.Writer, j.query.BoundLeases.Bind(nil)); err != nil {
+		return 0, err
+	}
 	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
 	if err != nil || len(owners) == 0 {
 		return n, err

@@ -88,7 +88,7 @@ func finishBy(t *testing.T, look *pgxpool.Pool, form string, o journal.Owner, en
 	}
 	if strings.HasPrefix(form, "append") {
 		args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
-		args["fails"], args["ends"] = pgtype.Interval{}, pgtype.Interval{Valid: true}
+		args["fails"], args["sleeps"], args["ends"] = pgtype.Interval{}, pgtype.Interval{}, pgtype.Interval{Valid: true}
 	}
 	if strings.HasSuffix(form, "_many") {
 		for name, value := range args {

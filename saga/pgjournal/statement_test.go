@@ -79,7 +79,7 @@ func TestForms_agree(t *testing.T) {
 		return strings.Replace(text, "where i.id = o.id", "where\n--distributed i.id = any (@id) and\n  i.id = o.id", 1)
 	}
 	finish := func(text string) string {
-		text = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|fails)::(\w+) as`).ReplaceAllString(text, "null::$2 as")
+		text = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|fails|sleeps)::(\w+) as`).ReplaceAllString(text, "null::$2 as")
 		return strings.NewReplacer("@status::smallint as", "3::smallint as", "@ends::interval as", "interval '0' as").Replace(text)
 	}
 	start, write := body("start"), body("append")
@@ -202,7 +202,7 @@ func TestWritesAreHOT(t *testing.T) {
 	require.LessOrEqual(t, hot, steps, "the failure and the last one change an index")
 }
 
-// No other index than these six; none may come to name a column that the writes of
+// No other index than these seven; none may come to name a column that the writes of
 // steps change.
 func TestIndexes(t *testing.T) {
 	t.Parallel()
@@ -210,14 +210,14 @@ func TestIndexes(t *testing.T) {
 	columns := queryRow[[]string](t, look, `select array_agg(a.attname::text order by a.attname)
 		from pg_index i join pg_attribute a on a.attrelid = i.indexrelid
 		where i.indrelid = 'saga'::regclass`)
-	require.Equal(t, []string{"created_at", "created_at", "created_at", "engine", "expires_at", "id", "plan", "plan", "plan", "status", "status", "wake_at"}, columns)
+	require.Equal(t, []string{"created_at", "created_at", "created_at", "engine", "expires_at", "id", "plan", "plan", "plan", "plan", "slept_at", "status", "status", "wake_at"}, columns)
 	predicates := queryRow[[]string](t, look, `select array_agg(pg_get_expr(indpred, indrelid) order by 1) from pg_index
 		where indrelid = 'saga'::regclass and indpred is not null`)
 	const active, nobody = "(status = ANY (ARRAY[1, 2]))", "'00000000-0000-0000-0000-000000000000'::uuid"
 	require.ElementsMatch(t, []string{
 		"(expires_at IS NULL)", "(expires_at IS NOT NULL)",
 		"(" + active + " AND (engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
-		"(" + active + " AND (engine = " + nobody + "))", "(" + active + " AND (engine <> " + nobody + "))",
+		"(" + active + " AND (engine = " + nobody + "))", "(" + active + " AND (engine = " + nobody + ") AND (slept_at IS NOT NULL))", "(" + active + " AND (engine <> " + nobody + "))",
 	}, predicates)
 }
 

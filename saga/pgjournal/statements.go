@@ -127,6 +127,7 @@ var appendColumns = append([]column[owned]{
 	col("cause", func(w *owned) []byte { return w.stored.cause }),
 	col("stuck_on", func(w *owned) []byte { return w.stored.stuckOn }),
 	col("fails", func(w *owned) pgtype.Interval { return fromNow(0, w.Status == journal.Compensating) }),
+	col("sleeps", func(w *owned) pgtype.Interval { return fromNow(0, !w.WakeAt.IsZero()) }),
 	col("ends", func(w *owned) pgtype.Interval { return fromNow(0, w.Status > journal.Compensating) }),
 }, finishColumns...)
 

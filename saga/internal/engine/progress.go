@@ -48,6 +48,7 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 		}
 		l := loaded.leg(task{s, e.Undo})
 		*l = toLeg(e, trusted)
+		l.keepInPast(r.Now)
 	}
 	if !trusted {
 		loaded.doubt()

@@ -188,6 +188,20 @@ func (x *execution) hearVerbs(d *decision) (read bool, err error) {
 	return true, nil
 }
 
+// keepInPast moves a leg back that is of a time to come: the journal's clock has gone back since. So its
+// wait does not last as much longer. Its entry is due, or each further owner would begin the wait anew.
+func (l *leg) keepInPast(now time.Time) {
+	ahead := l.at.Sub(now)
+	if ahead <= 0 {
+		return
+	}
+	l.at = now
+	if !l.retryAt.IsZero() {
+		l.retryAt = l.retryAt.Add(-ahead)
+		l.entry = entryDue
+	}
+}
+
 // waitsBeyond reports whether a call waits until after that time to be tried again.
 func (p *progress) waitsBeyond(t time.Time) bool {
 	for i := range p.plan.Steps {

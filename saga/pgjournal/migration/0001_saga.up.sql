@@ -35,6 +35,7 @@ create table saga (
   -- person asked for a retry at once: then it is due when its engine gives it up.
   clean       boolean     not null,
   wake_at     timestamptz,
+  slept_at    timestamptz, -- when its owner gave it up; null while it has one
   finished_at timestamptz,
   expires_at  timestamptz,
   revision    bigint      not null,
@@ -53,6 +54,9 @@ create table saga (
 -- For claims of due sagas without an engine.
 create index saga_due on saga (plan, wake_at)
   where status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000';
+-- For claims of sagas that were given up at a time that is still to come: the clock has gone back.
+create index saga_slept on saga (plan, slept_at)
+  where status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000' and slept_at is not null;
 -- For claims of sagas whose engine has no lease.
 create index saga_owned on saga (engine, plan, created_at)
   where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000';
@@ -101,7 +105,8 @@ $$;
 create table saga_engine (
   lease_until timestamptz not null,
   id          uuid        not null primary key,
-  has_left    boolean     not null default false
+  has_left    boolean     not null default false,
+  lease       interval    not null default '0' -- that the engine asked for last
 ) with (fillfactor = 50);
 
 -- For claims: they look for lapsed engines between the living ones.

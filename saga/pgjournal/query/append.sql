@@ -6,8 +6,8 @@
 -- the owner gives the saga up. The saga is then due at that time, even if the owner names a later
 -- time. The owner counts the revisions without the wakes. append_many.sql is the form for several writes, and finish.sql the one for a saga that
 -- completes. If two writes of a flush name one saga, the statement carries out one of them.
--- Citus refuses a time in a case expression of columns. So @fails and @ends are 0 if the saga fails
--- or ends with the write, and null otherwise.
+-- Citus refuses a time in a case expression of columns. So @fails, @ends and @sleeps are 0 if the
+-- saga fails, ends or is given up with the write, and null otherwise.
 update /*schema*/saga i
 set revision = o.revision + i.wakes,
   entries = i.entries || o.entries,
@@ -16,6 +16,7 @@ set revision = o.revision + i.wakes,
   failed_at = least(i.failed_at, statement_timestamp() + o.fails),
   finished_at = statement_timestamp() + o.ends,
   expires_at = statement_timestamp() + o.keep,
+  slept_at = statement_timestamp() + o.sleeps,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
   engine = case when o.wake_at is null then i.engine else '00000000-0000-0000-0000-000000000000' end,
   clean = o.wake_at is not null, wake_at = case when o.status > 2 then null else least(o.wake_at, i.wake_at) end,
@@ -24,7 +25,7 @@ from (
   select @id::uuid as id, @engine::uuid as engine, @fence::bigint as fence, @revision::bigint as revision,
     @entries::bytea as entries, @status::smallint as status, @deadline_at::timestamptz as deadline_at,
     @wake_at::timestamptz as wake_at, @cause::bytea as cause, @stuck_on::bytea as stuck_on,
-    @result::bytea as result, @fails::interval as fails,
+    @result::bytea as result, @fails::interval as fails, @sleeps::interval as sleeps,
     @ends::interval as ends, @keep::interval as keep, @n::integer as n
   where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) o

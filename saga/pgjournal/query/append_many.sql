@@ -8,6 +8,7 @@ set revision = o.revision + i.wakes,
   failed_at = least(i.failed_at, statement_timestamp() + o.fails),
   finished_at = statement_timestamp() + o.ends,
   expires_at = statement_timestamp() + o.keep,
+  slept_at = statement_timestamp() + o.sleeps,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
   engine = case when o.wake_at is null then i.engine else '00000000-0000-0000-0000-000000000000' end,
   clean = o.wake_at is not null, wake_at = case when o.status > 2 then null else least(o.wake_at, i.wake_at) end,
@@ -16,7 +17,7 @@ from (
   select unnest(@id::uuid[]) as id, unnest(@engine::uuid[]) as engine, unnest(@fence::bigint[]) as fence, unnest(@revision::bigint[]) as revision,
     unnest(@entries::bytea[]) as entries, unnest(@status::smallint[]) as status, unnest(@deadline_at::timestamptz[]) as deadline_at,
     unnest(@wake_at::timestamptz[]) as wake_at, unnest(@cause::bytea[]) as cause, unnest(@stuck_on::bytea[]) as stuck_on,
-    unnest(@result::bytea[]) as result, unnest(@fails::interval[]) as fails,
+    unnest(@result::bytea[]) as result, unnest(@fails::interval[]) as fails, unnest(@sleeps::interval[]) as sleeps,
     unnest(@ends::interval[]) as ends, unnest(@keep::interval[]) as keep, unnest(@n::integer[]) as n
 ) o
 where

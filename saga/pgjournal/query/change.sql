@@ -18,7 +18,7 @@ with old as (
   update /*schema*/saga i
   set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1, wakes = 0,
     entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
-    recovery_attempts = 0, wake_at = case when @status::smallint in (1, 2) then old.now end, stuck_on = null, resumed_at = old.now,
+    recovery_attempts = 0, slept_at = null, wake_at = case when @status::smallint in (1, 2) then old.now end, stuck_on = null, resumed_at = old.now,
     deadline_at = case when @deadline::interval > interval '0' then old.deadline_at else i.deadline_at end,
     failed_at = case when @status::smallint = 2 then coalesce(i.failed_at, old.now) else i.failed_at end,
     finished_at = case when @status::smallint > 2 then old.now end,

@@ -6,7 +6,8 @@
 -- index of owned sagas: it looks between the IDs of the living ones for an owner, and then for the
 -- next one. So a lapsed engine that has no saga any more is not looked at. @passed lists sagas that
 -- an earlier call returned and that another transaction held. A damaged wake_at is for people: a
--- claim would overwrite it.
+-- claim would overwrite it. Sagas that were given up at a time to come are early: the clock has gone
+-- back, and their wait would last as much longer. Their next owner waits by the difference.
 with recursive owner (id, before) as (
   select l.id, lead(l.id, 1, 'ffffffff-ffff-ffff-ffff-ffffffffffff') over (order by l.id)
   from (
@@ -33,6 +34,17 @@ with recursive owner (id, before) as (
     where s.status in (1, 2) and s.engine = '00000000-0000-0000-0000-000000000000' and s.plan = p.plan
       and s.wake_at <= statement_timestamp() and isfinite(s.wake_at) and s.id <> all (@passed::uuid[])
     order by s.wake_at
+    limit @per_plan) o
+), early as (
+  select o.id, o.revision, p.plan, o.slept_at as since, o.created_at
+  from unnest(@plans::bytea[]) as p (plan)
+  cross join lateral (
+    select s.id, s.revision, s.slept_at, s.created_at
+    from /*schema*/saga s
+    where s.status in (1, 2) and s.engine = '00000000-0000-0000-0000-000000000000' and s.plan = p.plan
+      and s.slept_at > statement_timestamp() and s.wake_at > statement_timestamp() and isfinite(s.wake_at)
+      and s.id <> all (@passed::uuid[])
+    order by s.slept_at
     limit @per_plan) o
 ), gone as materialized (
   select e.id, e.lease_until, e.has_left
@@ -69,7 +81,7 @@ with recursive owner (id, before) as (
     limit @per_plan) o
 ), ranked as (
   select *, row_number() over (partition by plan order by since, created_at, id) as place
-  from (select * from due union all select * from lapsed union all select * from deferred) o
+  from (select * from due union all select * from early union all select * from lapsed union all select * from deferred) o
 )
 select me.has_lease, o.id, o.revision
 from (

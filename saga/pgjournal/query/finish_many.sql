@@ -7,6 +7,7 @@ set revision = o.revision + i.wakes,
   failed_at = least(i.failed_at, statement_timestamp() + o.fails),
   finished_at = statement_timestamp() + o.ends,
   expires_at = statement_timestamp() + o.keep,
+  slept_at = statement_timestamp() + o.sleeps,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
   engine = case when o.wake_at is null then i.engine else '00000000-0000-0000-0000-000000000000' end,
   clean = o.wake_at is not null, wake_at = case when o.status > 2 then null else least(o.wake_at, i.wake_at) end,
@@ -15,7 +16,7 @@ from (
   select unnest(@id::uuid[]) as id, unnest(@engine::uuid[]) as engine, unnest(@fence::bigint[]) as fence, unnest(@revision::bigint[]) as revision,
     unnest(@entries::bytea[]) as entries, 3::smallint as status, null::timestamptz as deadline_at,
     null::timestamptz as wake_at, null::bytea as cause, null::bytea as stuck_on,
-    unnest(@result::bytea[]) as result, null::interval as fails,
+    unnest(@result::bytea[]) as result, null::interval as fails, null::interval as sleeps,
     interval '0' as ends, unnest(@keep::interval[]) as keep, unnest(@n::integer[]) as n
 ) o
 where

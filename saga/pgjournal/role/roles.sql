@@ -39,9 +39,9 @@ revoke all on saga, saga_result, saga_engine, saga_plan, saga_audit, saga_versio
 -- started with.
 grant select, insert, delete on saga to fanonce_runtime;
 grant update (fence, engine, first_claimed_at, deadline_at, failed_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, wakes, cancel, status, clean,
-  wake_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
+  wake_at, slept_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
 grant select, insert, delete on saga_result to fanonce_runtime;
-grant select, insert, delete, update (lease_until, has_left) on saga_engine to fanonce_runtime;
+grant select, insert, delete, update (lease_until, has_left, lease) on saga_engine to fanonce_runtime;
 -- A plan never changes: running sagas were started with it.
 grant select, insert on saga_plan to fanonce_runtime;
 -- A service writes to the audit log, and cannot delete from it.

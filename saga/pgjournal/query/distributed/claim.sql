@@ -14,7 +14,7 @@ with held as (
   for update of o skip locked
 ), claimed as (
   update /*schema*/saga s
-  set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, wakes = 0, clean = false, wake_at = null,
+  set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, wakes = 0, clean = false, wake_at = null, slept_at = null,
     lapsed = h.died, recovery_attempts = case when s.recovery_attempts < 0 then s.recovery_attempts else cardinality(h.died) end,
     first_claimed_at = coalesce(s.first_claimed_at, n.now), stuck_on = null
   from held h

@@ -15,6 +15,14 @@ left join (
    order by s.wake_at
    limit @limit)
   union all
+  (select s.id, s.revision, s.slept_at as since, s.created_at
+   from /*schema*/saga s
+   where s.status in (1, 2) and s.engine = '00000000-0000-0000-0000-000000000000' and s.plan = @plan
+     and s.slept_at > statement_timestamp() and s.wake_at > statement_timestamp() and isfinite(s.wake_at)
+     and s.id <> all (@passed::uuid[])
+   order by s.slept_at
+   limit @limit)
+  union all
   (select s.id, s.revision, e.lease_until as since, s.created_at
    from /*schema*/saga s
    join /*schema*/saga_engine e on e.id = s.engine

@@ -3,6 +3,6 @@
 -- node, and an insert of a distributed table cannot compare times with a row that is there. So
 -- enroll.sql gives an engine its first lease.
 update /*schema*/saga_engine
-set lease_until = statement_timestamp() + @lease::interval
+set lease_until = statement_timestamp() + @lease::interval, lease = @lease::interval
 where id = @engine and lease_until > statement_timestamp() and not has_left
 returning true
