@@ -94,6 +94,9 @@ func (d *Definition[In, Out]) Version() int { return d.plan.Version }
 // UndoBudget returns what [Builder.UndoBudget] set.
 func (d *Definition[In, Out]) UndoBudget() time.Duration { return d.plan.UndoBudget }
 
+// Timeout is the time of the saga before its pivot ([Builder.Timeout]); 0: none.
+func (d *Definition[In, Out]) Timeout() time.Duration { return d.plan.Timeout }
+
 // Plan returns what a journal keeps of the definition.
 func (d *Definition[In, Out]) Plan() journal.PlanRecord { return d.plan.Record }
 

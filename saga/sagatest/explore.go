@@ -122,6 +122,9 @@ type explorer struct {
 	id         journal.ID // of the one saga of each scenario
 	steps      []saga.StepInfo
 	undoBudget time.Duration
+	timeout    time.Duration // of the saga; 0: none
+	shortest   time.Duration // of the saga's and its steps' times; 0: there are none
+	lease      time.Duration // of the engines
 	// build returns the definition of a process, and the function that runs it.
 	build    func(client *sdk.Client) (saga.AnyDefinition, runFunc)
 	services []string // that functions call; nil: functions call none
@@ -145,12 +148,16 @@ type explorer struct {
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	e := &explorer{
-		id: journal.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
+		id: journal.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), timeout: d.Timeout(), shortest: d.Timeout(), answers: make(map[string]string),
 		build: func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, in) },
 	}
 	for _, s := range e.steps {
 		e.answers[s.Name] = string(s.ZeroOutput)
+		if s.Timeout > 0 && (e.shortest == 0 || s.Timeout < e.shortest) {
+			e.shortest = s.Timeout
+		}
 	}
+	e.lease = fitLease(e.shortest)
 	for _, option := range options {
 		option(e)
 	}

@@ -156,6 +156,26 @@ func TestExplore_timeoutsAndFunctions(t *testing.T) {
 	}), order{"a-1"}, sampled)
 }
 
+// A process that is killed leaves the steps that have a Timeout their time.
+func TestExplore_timeoutBeforeThePivot(t *testing.T) {
+	t.Parallel()
+	Explore(t, saga.MustDefine("quick", 1, func(b *saga.Builder[order, nothing]) {
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Timeout(time.Minute)
+		sent := saga.Step(b, book, saga.Map(held.Output(), func(h made) booking { return booking{Hold: h.ID} })).Pivot()
+		saga.Step(b, notify, sent.Output()).Retriable()
+	}), order{"a-1"}, sampled)
+}
+
+// A saga may have a Timeout as a whole.
+func TestExplore_timeoutOfTheSaga(t *testing.T) {
+	t.Parallel()
+	Explore(t, saga.MustDefine("timed", 1, func(b *saga.Builder[order, nothing]) {
+		b.Timeout(10 * time.Minute)
+		look := saga.Step(b, look, b.Input()).Undo(unlook).Retriable()
+		saga.Step(b, book, saga.Map(look.Output(), func(made) booking { return booking{} })).Pivot()
+	}), order{"a-1"}, sampled)
+}
+
 // trip is a saga whose first step is a function that makes two calls in turn, and returns
 // the error of either as it is. Its undo undoes both.
 func trip(client *sdk.Client) *saga.Definition[order, made] { return tripBy(client, false, asItIs) }

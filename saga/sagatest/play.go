@@ -13,13 +13,27 @@ import (
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
+// patience is how long a saga may take, with all budgets used up.
+const patience = 30 * 24 * time.Hour
+
+// A take-over comes after the owner's lease. So the lease is a part of the shortest time that the plan gives, and no
+// step runs out of its Timeout because its process was killed. An engine heartbeats and polls all the time, and a saga may
+// take days of it: a lease that fits is not shorter than leastLease. The times of a plan that needs one can run out.
 const (
-	// An engine heartbeats and polls all the time; a saga may take days of it.
-	exploreLease = 5 * time.Minute
-	explorePoll  = time.Minute
-	// patience is how long a saga may take, with all budgets used up.
-	patience = 30 * 24 * time.Hour
+	leastLease, longestLease = 15 * time.Second, 5 * time.Minute
+	leasesPerTimeout         = 4
 )
+
+// fitLease returns the lease for a plan whose shortest time is that; 0: it has none.
+func fitLease(shortest time.Duration) time.Duration {
+	if lease := shortest / leasesPerTimeout; lease >= leastLease {
+		return min(lease, longestLease)
+	}
+	return longestLease
+}
+
+// fits reports whether a take-over leaves the plan its times.
+func (e *explorer) fits() bool { return e.shortest == 0 || e.shortest >= leasesPerTimeout*e.lease }
 
 var exploreKey = childkey.MustParse("explore")
 
@@ -131,7 +145,7 @@ func (e *explorer) networkOf(watch *monitor) roundTripper {
 }
 
 func (e *explorer) process(ctx context.Context, watch *monitor, network roundTripper, end <-chan struct{}) (*living, error) {
-	p := &process{Journal: watch, network: network, end: end, dead: make(chan struct{})}
+	p := &process{Journal: watch, network: network, end: end, lease: e.lease, dead: make(chan struct{})}
 	p.begins = watch.checkBegin
 	names := make(map[string]bool)
 	var services []string
@@ -157,7 +171,7 @@ func (e *explorer) process(ctx context.Context, watch *monitor, network roundTri
 	definition, run := e.build(client)
 	engine, err := saga.Open(ctx, p, saga.Config{
 		Client:      client,
-		Definitions: []saga.AnyDefinition{definition}, Lease: exploreLease, Poll: explorePoll,
+		Definitions: []saga.AnyDefinition{definition}, Lease: e.lease, Poll: e.lease / 5,
 		Backoff: retry.Backoff{Cap: time.Hour}, Rand: func() float64 { return 0.5 },
 	})
 	return &living{p, engine, run}, err
@@ -219,7 +233,7 @@ func (e *explorer) check(s scenario, r journal.Record, err error, services *Serv
 		note("the saga is %v after %v", r.Status, patience)
 	case r.Status == journal.Stuck && !s.mayStick:
 		note("the saga is stuck on %+v", r.StuckOn)
-	case s.completes && r.Status != journal.Completed && s.disturbance != cancel && s.disturbance != cancelHere:
+	case s.completes && r.Status != journal.Completed && (s.disturbance == none || e.fits()) && s.disturbance != cancel && s.disturbance != cancelHere:
 		note("the saga is %v, though a Retriable step only had to be tried for longer", r.Status)
 	case (err == nil || errors.Is(err, saga.ErrNoResult)) != (r.Status == journal.Completed):
 		note("the saga is %v, and Run returned %v", r.Status, err)

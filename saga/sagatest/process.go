@@ -25,6 +25,7 @@ type process struct {
 	// owner took the saga over.
 	begins func(step string, resumed bool)
 	end    <-chan struct{} // the scenario is over
+	lease  time.Duration   // of its engine
 
 	disturb disturbance // at that point; none: never
 	point   int
@@ -64,7 +65,7 @@ func (p *process) at() error {
 		close(p.dead)
 	}
 	if here && p.disturb == pause {
-		p.resumes = time.Now().Add(exploreLease + time.Minute)
+		p.resumes = time.Now().Add(p.lease + p.lease/5)
 	}
 	p.mu.Unlock()
 	if here && (p.disturb == cancel || p.disturb == cancelHere) {

@@ -96,7 +96,7 @@ func (e *explorer) scenarios() []scenario {
 			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks})
 		}
 		if s.Retriable {
-			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: true})
+			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: s.Timeout == 0 && e.timeout == 0})
 		}
 		all = append(all, e.lateRetries(s)...)
 		failing, ok := e.failingAfter(s)

@@ -45,7 +45,7 @@ func (x *execution) begin(d *decision) error {
 		now := x.now()
 		due := now.Add(a.bound + returnsWithin)
 		if !mine {
-			due = due.Add(a.bound) // to wait for the call before it
+			due = due.Add(a.bound + returnsWithin) // to wait for the call before it
 		}
 		x.progress.begin(t, a.first, due)
 		d.sooner(due, now)
@@ -108,7 +108,7 @@ func (x *execution) attempt(t task, known *Facts, mine bool) attempt {
 // attempt begin.
 func (x *execution) follow(a attempt, before *runningCall) {
 	begun := time.Now()
-	timer := time.NewTimer(a.bound)
+	timer := time.NewTimer(a.bound + returnsWithin)
 	v, enters, err := x.waitFor(a.task, before, timer.C)
 	timer.Stop()
 	if enters {
@@ -119,7 +119,7 @@ func (x *execution) follow(a attempt, before *runningCall) {
 	end := &ending{task: a.task, firstSent: a.first, finding: v, elapsed: time.Since(begun)}
 	switch {
 	case errors.Is(err, errHung):
-		x.tellHung(a.task)
+		x.giveUp(a.task)
 		end.finding, end.err = finding{outcome: retry.Unknown, detail: errHung.Error()}, errHung
 	case err != nil: // the execution ends too, once it hears of it
 		end.dropped = true

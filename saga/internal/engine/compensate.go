@@ -34,6 +34,8 @@ func (p *progress) standing(s *Step, now time.Time) standing {
 		return blocked // never with a checked plan
 	case u.isOver(), f.hung:
 		return blocked
+	case f.lingers:
+		return busy
 	default:
 		return undoable
 	}
@@ -47,14 +49,16 @@ func (p *progress) resolveUntil() time.Time { return p.failedAt.Add(p.plan.UndoB
 // openStanding is the standing of a step that may have been sent. To find out its outcome the
 // step is sent again.
 func (p *progress) openStanding(s *Step, now time.Time) standing {
-	u := &p.undo[s.Index]
+	f, u := &p.forward[s.Index], &p.undo[s.Index]
 	switch {
-	case p.forward[s.Index].state == callGivenUp, p.isStarved(s):
+	case f.state == callGivenUp, p.isStarved(s):
 		return blocked
 	case s.Undo == nil, now.Before(p.resolveUntil()) && !p.mayUndoUnknown(s, now):
 		return unsolved
-	case u.isOver(), p.forward[s.Index].hung:
+	case u.isOver(), f.hung:
 		return blocked
+	case f.lingers:
+		return busy
 	}
 	return undoable
 }
@@ -84,6 +88,9 @@ func (p *progress) decideBackward(now time.Time) decision {
 		var t task
 		switch {
 		case late:
+			continue
+		case all[i] == busy:
+			alive = true
 			continue
 		case all[i] == unsolved:
 			t = task{s, false}

@@ -31,12 +31,12 @@ func (p *progress) decide(now time.Time) decision {
 	} else {
 		d = p.decideForward(now)
 	}
-	if p.running > 0 {
-		for i := range p.plan.Steps {
-			for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
-				if l.isRunning() {
-					d.sooner(l.due, now)
-				}
+	for i := range p.plan.Steps {
+		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
+			if l.isRunning() {
+				d.sooner(l.due, now)
+			} else if l.lingers && !l.hung {
+				d.sooner(now.Add(time.Second), now)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ type leg struct {
 	// the call before unsent; zero: nothing is known of that.
 	firstSent, unsent time.Time
 	sends, due        time.Time     // of the running attempt: its First-Sent, and when it is given up
-	hung              bool          // an attempt that was given up still runs in this process
+	lingers, hung     bool          // an attempt that is not this execution's still runs in this process; it is given up
 	last              journal.Entry // for people: the last observation
 	calls             *retry.Calls  // that its function made; nil: none yet
 }

@@ -104,11 +104,12 @@ func (r *running) giveUp(id callID) bool {
 	return true
 }
 
-// has reports whether there is a running call with that ID, given up or not.
-func (r *running) has(id callID) bool {
+// has reports whether there is a running call with that ID, and whether it is given up.
+func (r *running) has(id callID) (is, givenUp bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.calls[id] != nil
+	c := r.calls[id]
+	return c != nil, c != nil && c.givenUp
 }
 
 func (x *execution) callID(t task) callID { return callID{x.owner.ID, t.step.Index, t.undo} }
@@ -215,31 +216,46 @@ func (x *execution) giveUpHung() {
 	for i := range x.plan.Steps {
 		for _, t := range [...]task{{x.plan.Steps[i], false}, {x.plan.Steps[i], true}} {
 			l := x.progress.leg(t)
-			if !l.isRunning() || now.Before(l.due) || !x.engine.running.giveUp(x.callID(t)) {
-				continue
+			if l.isRunning() && !now.Before(l.due) && x.giveUp(t) {
+				x.book(&ending{task: t, firstSent: l.sends, finding: finding{outcome: retry.Unknown, detail: errHung.Error()}, err: errHung})
 			}
-			x.engine.work.Done() // nobody waits for it
-			x.tellHung(t)
-			x.book(&ending{task: t, firstSent: l.sends, finding: finding{outcome: retry.Unknown, detail: errHung.Error()}, err: errHung})
 		}
 	}
 }
 
-func (x *execution) tellHung(t task) {
+// giveUp gives up a call of this process. It returns false if that has ended, or was given up before.
+func (x *execution) giveUp(t task) bool {
+	if !x.engine.running.giveUp(x.callID(t)) {
+		return false
+	}
+	x.engine.work.Done() // nobody waits for it
 	x.engine.tell(journal.Event{
 		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Undo: t.undo, Err: errHung,
 	})
+	return true
 }
 
-// noteRunning notes which calls of steps still run in this process although nobody waits for them. Their undos must
-// not be begun.
+// noteRunning notes which calls of steps still run in this process although this execution does not wait for them: an
+// earlier one began them, or they were given up. Their undos must not be begun.
 func (x *execution) noteRunning() {
 	if x.progress.status != journal.Compensating {
 		return
 	}
 	for _, s := range x.plan.Steps {
-		l := x.progress.leg(task{s, false})
-		l.hung = !l.isRunning() && s.Undo != nil && x.engine.running.has(x.callID(task{s, false}))
+		t := task{s, false}
+		l := x.progress.leg(t)
+		if s.Undo == nil || l.isRunning() {
+			continue
+		}
+		was := l.lingers
+		l.lingers, l.hung = x.engine.running.has(x.callID(t))
+		switch now := x.now(); {
+		case !l.lingers || l.hung:
+		case !was:
+			l.due = now.Add(s.AttemptTimeout + returnsWithin)
+		case !now.Before(l.due):
+			l.hung = x.giveUp(t)
+		}
 	}
 }
 
