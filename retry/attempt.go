@@ -226,8 +226,9 @@ func (e *exchange) setBody(out *http.Request) error {
 	if out.Body, err = body.reader(); err != nil {
 		return err
 	}
-	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts := e.seen, e.limits.MaxAttempts-e.retries-e.repeats
+	// net/http repeats at once, without backoff, and every delivery counts. When a service goes down, all of its kept
+	// connections are dead, and a call would spend its attempts on them before anybody has noticed.
+	seen, attempts := e.seen, min(e.limits.MaxAttempts-e.retries-e.repeats, maxDeliveries)
 	if e.callerRetries && !e.polling {
 		attempts = 1
 	}
@@ -239,6 +240,9 @@ func (e *exchange) setBody(out *http.Request) error {
 	}
 	return nil
 }
+
+// maxDeliveries is how often net/http may deliver the request of one attempt.
+const maxDeliveries = 3
 
 var errNoRepeat = errors.New("retry: the connection failed, and no delivery is left to repeat the request by")
 

@@ -1,9 +1,11 @@
 package retry_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -356,4 +358,55 @@ func TestGRPCVerdict_refused(t *testing.T) {
 	require.True(t, retry.GRPCVerdict("UNAVAILABLE", true, 0, nil).Refused)
 	require.False(t, retry.GRPCVerdict("UNAVAILABLE", false, 0, nil).Refused)
 	require.False(t, retry.GRPCVerdict("RESOURCE_EXHAUSTED", true, 0, nil).Refused)
+}
+
+// When a service goes down, each of its kept connections breaks under the next request. A call does not spend its attempts on
+// them all at once: net/http repeats the request twice, and then the client backs off.
+func TestSend_deadPool(t *testing.T) {
+	t.Parallel()
+	const kept = 5
+	var busy sync.WaitGroup
+	busy.Add(kept)
+	var dead atomic.Bool
+	url := raw(t, func(conn net.Conn) {
+		reader := bufio.NewReader(conn)
+		for n := 1; ; n++ {
+			req, err := http.ReadRequest(reader)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			if n > 1 {
+				_ = conn.Close()
+				return
+			}
+			if !dead.Load() {
+				busy.Done()
+				busy.Wait()
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	transport := ownTransport(t)
+	transport.MaxIdleConnsPerHost = kept
+	cfg := over(transport)
+	var seen recorder
+	cfg.MaxAttempts, cfg.Observer = 10, &seen
+	c := newClient(t, cfg)
+	var calls sync.WaitGroup
+	for range kept {
+		calls.Go(func() {
+			_, err := c.Send(t.Context(), post(url))
+			require.NoError(t, err)
+		})
+	}
+	calls.Wait()
+	dead.Store(true)
+	seen.attempts = nil
+	resp, err := c.Send(t.Context(), post(url))
+	require.NoError(t, err)
+	require.Equal(t, kept+1, resp.Attempts)
+	require.Len(t, seen.attempts, 2)
+	require.Equal(t, 3, seen.attempts[0].Deliveries)
+	require.Positive(t, seen.attempts[0].Wait)
 }
