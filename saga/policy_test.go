@@ -283,3 +283,34 @@ func TestRetryPolicy_retriable(t *testing.T) {
 		})
 	}
 }
+
+// A permanent error ends the attempts also if an earlier attempt may have had an effect. That is undone.
+func TestRetryPolicy_permanentAfterADoubt(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]func(error) error{
+		"not sent": saga.NotSent, "unknown": func(err error) error { return err }, "refused": saga.Rejected,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				closed := errors.New("closed for good")
+				runs, undone := 0, 0
+				d := saga.MustDefine("permanent", 1, func(b *saga.Builder[order, nothing]) {
+					saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+						if runs++; runs == 1 {
+							return nothing{}, errors.New("the answer was lost")
+						}
+						return nothing{}, last(closed)
+					}).UndoFunc("a.undo", func(context.Context, saga.UndoCall[order, nothing]) error {
+						undone++
+						return nil
+					}).Retry(saga.RetryPolicy{Permanent: func(err error) bool { return errors.Is(err, closed) }})
+				})
+				_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
+				require.ErrorIs(s, err, saga.ErrCompensated)
+				require.Equal(s, 2, runs)
+				require.Equal(s, name != "refused", undone == 1)
+			})
+		})
+	}
+}

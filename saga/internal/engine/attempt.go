@@ -262,7 +262,7 @@ func (x *execution) consult(a attempt, err error, v *finding) {
 	}
 	if permanent {
 		v.again = false
-		v.deadEnd = v.outcome == retry.Unknown
+		v.deadEnd = v.outcome == retry.Unknown || v.outcome == retry.NotSent && a.resumed // by this attempt alone
 		v.stop = v.deadEnd
 	}
 }
