@@ -50,7 +50,7 @@ type Config struct {
 	// over more. Sagas that its own process starts are not bounded by it. A saga that has to
 	// wait for longer than Lease is not executed meanwhile, by any engine. Half of the
 	// places are divided among the Definitions, so that the sagas of one cannot take
-	// all. Zero means [DefaultMaxActive].
+	// all. A saga whose function waits in Run for another saga needs no place meanwhile. Zero means [DefaultMaxActive].
 	MaxActive int
 	// MaxRecoveryAttempts is how many engines may die under a saga before it is stuck. They die one
 	// after the other, and the saga makes no progress meanwhile. An engine that only lost its lease and continues, as

@@ -21,7 +21,8 @@ type RetryPolicy struct {
 	// the saga is compensated, and the step is undone if it may have had an effect. If
 	// the step is the pivot and may have had its effect, the saga is stuck. The same holds
 	// for a step past the pivot. An attempt that is lost with its process, or that
-	// its process cuts off ([Engine.Close], a lost lease), does not count.
+	// its process cuts off ([Engine.Close], a lost lease), does not count. Nor does one of a function that still waited
+	// for another saga ([ErrDetached]): it takes as long as that, within the Timeout of its step or saga.
 	//
 	// Zero means [DefaultAttempts]. For a [StepRef.Retriable] step zero means no bound:
 	// [Builder.UndoBudget] bounds it.

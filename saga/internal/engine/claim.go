@@ -128,7 +128,9 @@ func (e *Engine) places(plans []journal.PlanHash) journal.ClaimRequest {
 	e.mu.Lock()
 	executed := make(map[journal.PlanHash]int)
 	for _, x := range e.executions {
-		executed[x.record.Plan]++
+		if x.waiting.Load() == 0 { // a saga that waits for another needs no place
+			executed[x.record.Plan]++
+		}
 	}
 	e.mu.Unlock()
 	own := e.cfg.MaxActive / (2 * len(e.hashes))

@@ -24,6 +24,7 @@ type finding struct {
 	deadEnd bool   // of Unknown: the callee answers, but does not know the outcome itself
 	lost    bool   // of Unknown: too old to be sent again
 	stop    bool   // of Unknown: the function says that another attempt cannot help
+	waits   bool   // of Unknown: the function still waited for another saga, which goes on
 	after   time.Duration
 
 	detail string // for people
@@ -160,6 +161,7 @@ func classifyFunction(err error, calls *retry.Calls, childOf func(error) (Child,
 		v.outcome = retry.Unknown
 	}
 	if v.outcome == retry.Unknown {
+		v.waits = errors.Is(err, ErrDetached)
 		v.lost = t.expired
 		// It is a dead end if no further attempt can help and the error explains each unknown
 		// call.

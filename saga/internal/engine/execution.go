@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -36,6 +37,7 @@ type execution struct {
 	cause    *journal.Failure // why the saga failed
 	deadline time.Time        // that the journal has, or gets with the running write
 
+	waiting atomic.Int32  // functions that wait for other sagas
 	endings chan *ending  // of calls
 	alarm   *time.Timer   // of await; nil until it is needed
 	over    chan struct{} // closed when the execution has ended, and is the engine's no more

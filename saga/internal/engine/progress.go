@@ -183,6 +183,9 @@ func (p *progress) end(t task, v finding, firstSent, now time.Time, wait time.Du
 	}
 	if !l.isEnded() {
 		l.retryAt = now.Add(wait)
+		if v.waits { // it takes as long as the other saga takes
+			l.attempts--
+		}
 	}
 	l.last.Detail, l.last.Forced, l.last.Nothing = v.detail, "", v.nothing
 	v.answer.into(&l.last)

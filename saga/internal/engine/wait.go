@@ -12,11 +12,25 @@ import (
 // Run starts the saga of req, or finds it, and returns it once it is over or stuck. own says
 // that this process ended it.
 func (e *Engine) Run(ctx context.Context, req journal.StartRequest) (r journal.Record, own bool, err error) {
+	defer e.lendPlace(ctx)()
 	r, x, err := e.start(ctx, req, true)
 	if err != nil {
 		return journal.Record{}, false, err
 	}
 	return e.wait(ctx, r, x)
+}
+
+// lendPlace gives the place in MaxActive back of the saga whose function has that ctx, until the function calls
+// takeBack: it waits for another saga, which may need the place.
+func (e *Engine) lendPlace(ctx context.Context) (takeBack func()) {
+	info, ok := CallInfoFrom(ctx)
+	x := e.executing(info.ID)
+	if !ok || x == nil {
+		return func() {}
+	}
+	x.waiting.Add(1)
+	e.look()
+	return func() { x.waiting.Add(-1) }
 }
 
 // Start starts the saga of req, or finds it.
