@@ -52,6 +52,7 @@ var rooms = []struct {
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
+	{"internal/answertest", []string{"childkey", "retry"}},
 	{"internal/benchkit", nil},
 	{"internal/npmtest", nil},
 	{"internal/pgkit", []string{pgx}}, // not its component, which stands on it
