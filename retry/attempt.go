@@ -58,7 +58,9 @@ func (e *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	}
 	e.sent = out
 	resp, err := e.roundTrip(out)
-	e.repeats += e.seen.deliveries(resp) - 1
+	deliveries := e.seen.deliveries(resp)
+	e.repeats += deliveries - 1
+	e.noteRepeats(resp, deliveries)
 	a := &answer{Answer: Answer{Keyed: !e.task.Key.IsZero(), conflict: e.frozen.carrier.profile.Conflict}}
 	if err == nil {
 		err = a.read(resp, e.client.cfg.MaxResponseBytes, e.whole)

@@ -43,6 +43,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 	for {
 		resp, err := p.send()
 		deliveries := p.seen.deliveries(resp)
+		p.noteRepeats(resp, deliveries)
 		v := p.verdict(resp, err)
 		if resp != nil {
 			p.notePause(p.out, resp.StatusCode, v)

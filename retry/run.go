@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -104,6 +105,15 @@ func (r *run) observeStart(a Attempt) {
 		e := r.event()
 		e.Attempt = a
 		r.attempting = o.AttemptStarted(r.caller, e)
+	}
+}
+
+// noteRepeats notes that net/http delivered the request several times, before it had the answer resp. The answer
+// speaks for the last delivery alone, and nobody knows what became of the others. HTTP/2 repeats only what the callee
+// has not processed, and an attempt without an answer has a verdict about all of its deliveries.
+func (r *run) noteRepeats(resp *http.Response, deliveries int) {
+	if deliveries > 1 && resp != nil && resp.ProtoMajor == 1 {
+		r.tally.add(Verdict{Outcome: Unknown, Evidence: "a connection broke after the request was written, and net/http sent it again"})
 	}
 }
 
