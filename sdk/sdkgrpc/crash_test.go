@@ -34,6 +34,12 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv(childVariable); address != "" {
 		log.Fatal(serveChild(context.Background(), address, os.Getenv("SDKGRPC_CHILD_DATABASE")))
 	}
+	if database := os.Getenv(engineDatabase); database != "" {
+		if err := runEngine(context.Background(), database); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 
