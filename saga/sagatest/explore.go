@@ -224,7 +224,7 @@ func (e *explorer) disturbEverywhere(ctx context.Context, s scenario) {
 		disturbances, points = disturbances[:1], firstPoints
 	}
 	if s.retried > 0 { // days of polls each
-		points = min(points, 6)
+		points = min(points, 2)
 	}
 	for _, d := range disturbances {
 		for point := range points {

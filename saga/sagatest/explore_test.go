@@ -82,7 +82,9 @@ func TestExplore(t *testing.T) {
 	if raced {
 		sampled(e)
 	}
+	late := make(map[string]bool) // that play a day and a week
 	e.played = func(s scenario) {
+		late[s.name] = s.retried > 0
 		if played[s.name] == nil {
 			played[s.name] = make(map[combination]bool)
 		}
@@ -95,7 +97,11 @@ func TestExplore(t *testing.T) {
 			points = max(points, c.point)
 			require.True(t, all[combination{c.disturbance, c.point, !c.twice}], "%s: %+v is played in one way only", name, c)
 		}
-		require.GreaterOrEqual(t, points, 6, name)
+		least := 6
+		if late[name] {
+			least = 2
+		}
+		require.GreaterOrEqual(t, points, least, name)
 		for point := range points {
 			require.True(t, all[combination{kill, point + 1, true}], "%s: killed at %d", name, point+1)
 		}
