@@ -136,8 +136,9 @@ func (e *pausedError) Error() string { return "retry: the service had asked to w
 
 func (e *pausedError) Unwrap() error { return e.err }
 
-// awaitPause waits as long as the service has asked calls like req to wait. It reports whether that was any time. The error is
-// a pausedError.
+// awaitPause waits as long as the service has asked calls like req to wait, but leaves time for an attempt: the service may
+// have recovered, and if not, its answer tells the caller more. It reports whether that was any time. The error is a
+// pausedError.
 func (r *run) awaitPause(req *http.Request) (waited bool, err error) {
 	for {
 		lifted, left := r.client.pauses.find(r.task.Service, req, &r.client.carrier)
@@ -146,6 +147,9 @@ func (r *run) awaitPause(req *http.Request) (waited bool, err error) {
 		}
 		waited = true
 		wait := later(left, r.client.cfg.Rand()) // everybody waits for the same end
+		cut := r.cut(wait)
+		last := cut < wait
+		wait = cut
 		if end, ok := r.caller.Deadline(); !ok || !end.Equal(r.deadline) {
 			wait = min(wait, time.Until(r.deadline)) // else the caller's ctx ends by itself, with its cause
 		}
@@ -158,6 +162,9 @@ func (r *run) awaitPause(req *http.Request) (waited bool, err error) {
 		timer.Stop()
 		if stop := r.checkTime(time.Now()); stop != nil {
 			return true, &pausedError{stop}
+		}
+		if last {
+			return true, nil
 		}
 	}
 }
