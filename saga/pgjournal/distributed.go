@@ -71,6 +71,12 @@ func (j *Journal) enroll(ctx context.Context, engine journal.EngineID, lease tim
 	return ok, err
 }
 
+// A longLease is the lease of an engine that lasts for longer than Lease, which the engine asked for.
+type longLease struct {
+	Engine pgtype.UUID
+	Lease  pgtype.Interval
+}
+
 // sweepLeases is sweep_engines.sql for distributed tables. It asks which engines own sagas before
 // it changes the leases, which are on every node.
 func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
@@ -81,8 +87,14 @@ func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
 	if owners == nil {
 		owners = []pgtype.UUID{}
 	}
-	if _, err := pgkit.Exec(ctx, j.db.Writer, j.query.BoundLeases.Bind(nil)); err != nil {
+	long, err := pgkit.All(ctx, j.db.Pool, j.query.LongLeases.Bind(nil), pgx.RowToStructByPos[longLease])
+	if err != nil {
 		return 0, err
+	}
+	for _, l := range long {
+		if _, err := pgkit.Exec(ctx, j.db.Writer, j.query.BoundLease.Bind(pgx.NamedArgs{"engine": l.Engine, "lease": l.Lease})); err != nil {
+			return 0, err
+		}
 	}
 	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
 	if err != nil || len(owners) == 0 {

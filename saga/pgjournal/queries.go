@@ -23,7 +23,7 @@ type queries struct {
 	List, Stats, Change, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query
 
 	// for distributed tables
-	Enroll, Owners, EndLeases, BoundLeases pgkit.Query `sql:"distributed"`
+	Enroll, Owners, EndLeases, LongLeases, BoundLease pgkit.Query `sql:"distributed"`
 
 	startForm, appendForm, finishForm form
 }
