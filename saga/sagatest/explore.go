@@ -34,7 +34,8 @@ import (
 //   - something is undone past the pivot, before the saga failed, or although
 //     it was refused,
 //   - a step is undone before one that ran after it,
-//   - a step begins after Cancel has returned, or in a saga that goes back,
+//   - a step begins after Cancel has returned, or in a saga that goes back, or the
+//     saga completes although Cancel has returned,
 //   - a call is made before the plan is stored,
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -286,6 +287,29 @@ var plantedDefects = []planted{
 				return nil
 			}
 			return err
+		}
+	})},
+	{"says that it cancels a saga whose pivot has begun", "all goes well", func(e *explorer) {
+		e.disturb = []disturbance{cancel}
+		journalDefect(func(m *mutant) {
+			m.read = func(ctx context.Context, id journal.ID) (journal.Record, error) {
+				r, err := m.Journal.Read(ctx, id)
+				r.Entries = slices.DeleteFunc(r.Entries, func(e journal.Entry) bool { return e.Step == "shipping.book" })
+				return r, err
+			}
+		})(e)
+	}},
+	{"books an attempt that its process cut off as refused", "all goes well", journalDefect(func(m *mutant) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
+			claimed, err := m.Journal.Claim(ctx, req)
+			for i := range claimed {
+				for k := range claimed[i].Entries {
+					if e := &claimed[i].Entries[k]; e.Pending && !e.Undo && !claimed[i].Clean {
+						e.Pending, e.Outcome = false, retry.Rejected
+					}
+				}
+			}
+			return claimed, err
 		}
 	})},
 	{"never takes anything over", "all goes well", journalDefect(func(m *mutant) {

@@ -36,6 +36,13 @@ func (m *monitor) note(format string, args ...any) {
 	m.violations = append(m.violations, fmt.Sprintf(format, args...))
 }
 
+// isCancelled reports whether a Cancel has returned.
+func (m *monitor) isCancelled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.begun != nil
+}
+
 // notes returns the violations.
 func (m *monitor) notes() []string {
 	m.mu.Lock()

@@ -94,6 +94,9 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
 	}
+	if r.Status == journal.Completed && watch.isCancelled() {
+		o.violations = append(o.violations, "the saga completed, and Cancel had returned")
+	}
 	o.violations = append(o.violations, e.check(s, r, err, services)...)
 	if len(o.violations) == 0 && r.Status.Final() {
 		services.DeliverAgain()
