@@ -68,19 +68,9 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	processes := []*living{first, second}
 	if s.retried > 0 && errors.Is(err, saga.ErrStuck) {
 		s.mayStick = s.mayStick || s.disturbance != none // a process that died may have sent the call
-		if s.disturbance != kill {
-			first.close() // nobody polls for a week
-		}
-		second.close()
-		time.Sleep(s.retried)
-		third, openErr := e.process(ctx, watch, second.network, end) // the second, which was started anew
-		if openErr != nil {
-			return outcome{violations: []string{openErr.Error()}}
-		}
+		var third *living
+		third, err = e.retryLate(ctx, s, first, second, end)
 		processes = append(processes, third)
-		if _, retryErr := third.engine.Retry(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"}); retryErr == nil {
-			err = e.runAgain(ctx, third)
-		}
 	}
 	r, readErr := j.Read(ctx, watch.id)
 	close(end)
@@ -105,6 +95,24 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		}
 	}
 	return o
+}
+
+// retryLate has a person retry the stuck saga in a third process, which is the second one started anew, when its services
+// have forgotten it. Nobody polls meanwhile.
+func (e *explorer) retryLate(ctx context.Context, s scenario, first, second *living, end <-chan struct{}) (*living, error) {
+	if s.disturbance != kill {
+		first.close()
+	}
+	second.close()
+	time.Sleep(s.retried)
+	third, err := e.process(ctx, second.watch, second.network, end)
+	if err != nil {
+		return second, err
+	}
+	if _, err := third.engine.Retry(ctx, e.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"}); err != nil {
+		return third, err
+	}
+	return third, e.runAgain(ctx, third)
 }
 
 // servicesOf returns the services of a scenario, with its faults.
@@ -135,6 +143,7 @@ func (l *living) cancelSaga(ctx context.Context, watch *monitor) {
 // A living is a process with its engine.
 type living struct {
 	*process
+	watch  *monitor
 	engine *saga.Engine
 	run    runFunc
 }
@@ -177,7 +186,7 @@ func (e *explorer) process(ctx context.Context, watch *monitor, network roundTri
 		Definitions: []saga.AnyDefinition{definition}, Lease: e.lease, Poll: e.lease / 5,
 		Backoff: retry.Backoff{Cap: time.Hour}, Rand: func() float64 { return 0.5 },
 	})
-	return &living{p, engine, run}, err
+	return &living{p, watch, engine, run}, err
 }
 
 // close ends the process; a dead one cannot wait for anything.
