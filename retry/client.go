@@ -183,8 +183,8 @@ func (l Limits) check() error {
 	return nil
 }
 
-// of returns l with the limits of cfg where it has none.
-func (l Limits) of(cfg *Config) Limits {
+// fillFrom returns l with the limits of cfg where it has none.
+func (l Limits) fillFrom(cfg *Config) Limits {
 	fill(&l.MaxAttempts, cfg.MaxAttempts)
 	fill(&l.Timeout, cfg.Timeout)
 	fill(&l.AttemptTimeout, cfg.AttemptTimeout)

@@ -67,7 +67,7 @@ func (r *run) open(ctx context.Context, c *Client, call *Call) {
 	r.client = c
 	r.note(ctx, call)
 	r.start = time.Now()
-	r.limits = r.task.Limits.of(&c.cfg)
+	r.limits = r.task.Limits.fillFrom(&c.cfg)
 	r.deadline = r.start.Add(r.limits.Timeout)
 	if o := c.cfg.Observer; o != nil {
 		ctx = o.CallStarted(ctx, r.event())

@@ -96,7 +96,7 @@ func newCaller(client *sdk.Client, service string) (*caller, error) {
 type attempter interface {
 	invocation
 	status() *status.Status
-	invoked() bool
+	wasInvoked() bool
 }
 
 // call makes the call of a method by v.
@@ -121,7 +121,7 @@ func (c *caller) call(ctx context.Context, method string, req any, effects bool,
 	ctx, mark := with(ctx, v)
 	r.Header = http.Header{headerMark: {mark}}
 	resp, err := c.client.Send(ctx, r)
-	if err == nil && !v.invoked() {
+	if err == nil && !v.wasInvoked() {
 		err = &retry.Error{
 			Outcome: retry.Completed, Evidence: "a 2xx over HTTP", Service: r.Service, Operation: r.Operation,
 			Attempts: resp.Attempts, Status: resp.Status, Header: resp.Header, Err: errForeign,
@@ -156,7 +156,7 @@ func (l *last) status() *status.Status {
 	return l.end
 }
 
-func (l *last) invoked() bool {
+func (l *last) wasInvoked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made
