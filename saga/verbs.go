@@ -23,6 +23,10 @@ import (
 // return the saga as it is then. After another error look again: whether the
 // verb took effect is in the record and in the audit log.
 //
+// A call that may have been sent is not sent again once its callee may have forgotten it, by default a week after the
+// first attempt: then the saga is stuck again, and StuckOn has the code key-expired. Find out what the call did, and say so by
+// [Engine.ForceOK], [Engine.ForceRejected] or [Engine.ForceUndone]. A call that was never sent is sent at any age.
+//
 // Retry needs no definition. Without one the saga gets [DefaultUndoBudget] as its new time.
 func (o *operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
 	return o.verbs.Retry(ctx, id, by)
