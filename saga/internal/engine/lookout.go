@@ -141,12 +141,9 @@ func (e *Engine) answer(ctx context.Context, asks []*ask) {
 	}
 }
 
-// readAfter returns the saga after a pause. If an execution of it begins in this process, or ctx ends,
-// it returns at once, without a record. It listens before it asks, so that no execution comes and
-// goes unheard in between.
-func (e *Engine) readAfter(ctx context.Context, pause time.Duration, id journal.ID) (r *journal.Record, err error) {
-	b := e.listen(id)
-	defer e.stopListening(id, b)
+// readAfter returns the saga after a pause. If an execution of it has begun in this process since b is listened to,
+// or ctx ends, it returns at once, without a record.
+func (e *Engine) readAfter(ctx context.Context, b *bell, pause time.Duration, id journal.ID) (r *journal.Record, err error) {
 	tick := e.cfg.Poll
 	if pause < tick {
 		tick = shortPause(tick)

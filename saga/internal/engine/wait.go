@@ -75,6 +75,8 @@ func checkSameRequest(r *journal.Record, req *journal.StartRequest) error {
 // last known record, and x its execution in this process, if any.
 func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last journal.Record, own bool, err error) {
 	pause, next, failures := time.Duration(0), shortPause(e.cfg.Poll), 0
+	b := e.listen(r.ID) // all the time, so that no execution comes and goes unheard
+	defer func() { e.stopListening(r.ID, b) }()
 	for r.Status.Active() {
 		if x != nil && x.owner.Fence >= r.Fence { // else x is an old execution that will soon notice
 			select {
@@ -90,7 +92,7 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 				pause = 0
 			}
 		}
-		seen, err := e.readAfter(ctx, pause, r.ID)
+		seen, err := e.readAfter(ctx, b, pause, r.ID)
 		pause, next = next, min(2*next, e.cfg.Poll)
 		switch {
 		case errors.Is(err, journal.ErrNotFound):
@@ -101,6 +103,8 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 			failures++
 		case seen == nil: // an execution began here, and may be over
 			pause = 0
+			e.stopListening(r.ID, b)
+			b = e.listen(r.ID)
 		default:
 			r, failures = *seen, 0
 			if asleep := asleepFor(seen); asleep > pause {
