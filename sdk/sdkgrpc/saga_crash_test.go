@@ -227,9 +227,8 @@ func (p *engineProcess) end(by syscall.Signal) {
 
 // Sagas run through a proxy that answers for the services, loses answers, and has answers that are too long, and
 // their engines are killed and shut down all the time. A person retries those that get stuck. In the end the effects
-// of each are what its outcome says.
+// of each are what its outcome says. It runs alone: it takes all the processors there are.
 func TestSagas_badProxy(t *testing.T) {
-	t.Parallel()
 	pool := pgtest.NewPool(t, func(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 		if err := pgstore.Migrate(ctx, pool, schema); err != nil {
 			return err
