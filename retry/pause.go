@@ -19,7 +19,7 @@ const maxPause = 5 * time.Second
 // maxPauses is how many pauses a client keeps. Without room for one more the calls find out for themselves.
 const maxPauses = 1024
 
-// pauses are the services that asked the client to wait, by what the requests look like that they answered so.
+// pauses are the services that asked the client to wait, each for the callers that it told.
 type pauses struct {
 	active atomic.Int32 // how many there are: most calls need to know no more
 
@@ -28,7 +28,7 @@ type pauses struct {
 	all  map[pauseID]pause
 }
 
-// A pauseID tells the callers of a service apart, so that what one of them is told stops no other.
+// A pauseID tells the callers of a service apart: a limit of one of them stops no other.
 type pauseID struct {
 	service    string
 	credential uint64 // a hash, since a credential is not kept
@@ -42,7 +42,7 @@ type pause struct {
 // credentialWords are in the names of the header fields and query parameters that say who calls.
 var credentialWords = []string{"auth", "token", "key", "secret", "cookie", "session", "tenant", "account", "user", "client", "org"}
 
-// namesCredential reports whether a field or a parameter of that name says who calls. What is new with each request does not.
+// namesCredential reports whether a field or a parameter of that name says who calls. The ID of a request does not.
 func namesCredential(name string) bool {
 	name = strings.ToLower(name)
 	return !strings.Contains(name, "request") && !strings.Contains(name, "idempotency") && slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
@@ -136,9 +136,9 @@ func (e *pausedError) Error() string { return "retry: the service had asked to w
 
 func (e *pausedError) Unwrap() error { return e.err }
 
-// awaitPause waits as long as the service has asked calls like req to wait, but leaves time for an attempt: the service may
-// have recovered, and if not, its answer tells the caller more. It reports whether that was any time. The error is a
-// pausedError.
+// awaitPause waits as long as the service has asked calls like req to wait. It leaves time for an attempt: the service may
+// have recovered, and its answer tells the caller more than none. awaitPause reports whether it waited. The error is
+// a pausedError.
 func (r *run) awaitPause(req *http.Request) (waited bool, err error) {
 	for {
 		lifted, left := r.client.pauses.find(r.task.Service, req, &r.client.carrier)

@@ -120,8 +120,8 @@ func (m *mall) closing(b *saga.Builder[order, nothing], err error) *saga.StepRef
 	})
 }
 
-// A saga that lives for three months calls its services when it is their turn. What it undoes then has long been
-// forgotten by its service.
+// A saga that lives for three months calls its services when it is their turn. It undoes a call that the service has
+// forgotten long ago.
 func TestCallAge_threeMonths(t *testing.T) {
 	t.Parallel()
 	for _, approved := range []bool{true, false} {
@@ -161,7 +161,7 @@ func (s *stage) idOf(d interface{ Name() string }, text string) journal.ID {
 }
 
 // A service is away for longer than a saga's budget. A person retries the saga when it is back, and when it has
-// forgotten all that was before. What was never sent is sent now.
+// forgotten all that was before. Calls that were never sent are sent now.
 func TestCallAge_retriedLate(t *testing.T) {
 	t.Parallel()
 	for _, late := range []time.Duration{time.Hour, 10 * day} {

@@ -114,7 +114,7 @@ func TestHung_itsUndoWaits(t *testing.T) {
 	}
 }
 
-// What must go forward waits for the function that hangs, and goes on when it returns.
+// A saga past its pivot waits for the function that hangs, and goes on when it returns.
 func TestHung_returnsInTheEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {

@@ -12,12 +12,12 @@ type recordID struct{ service, key string }
 const (
 	// retention is how long a service keeps its record of a key, from the first call on. It is that of package server.
 	retention = 7 * 24 * time.Hour
-	// window is how old the First-Sent of a key may be of which there is no record: then the key surely never ran.
+	// window is how old First-Sent may be for a key without a record to run: until then the key surely never ran.
 	window = retention - 5*time.Minute
 )
 
-// A record is what a service knows of a key, and what became of the key's effects. The latter is no part of
-// what the service remembers: it stays when the service has forgotten the key.
+// A record has the state of a key, and the effects of its calls. A service forgets the state in time, and the effects
+// stay.
 type record struct {
 	began   time.Time // of the first call
 	step    string    // the step of the call
