@@ -63,7 +63,7 @@ func to(path string, header ...string) retry.Call {
 	return call
 }
 
-// What a service asks of one call, the calls to the service with the same credential hear.
+// A wait that a service asks of one call holds for the calls to the service with the same credential.
 func TestPause_siblingsWait(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -93,7 +93,7 @@ func TestPause_siblingsWait(t *testing.T) {
 	}
 }
 
-// Whoever is somebody else for the service does not wait.
+// Calls of somebody else, as the service sees it, do not wait.
 func TestPause_othersDoNotWait(t *testing.T) {
 	t.Parallel()
 	mine := to("/busy", "Authorization", "Bearer mine", "X-Tenant-Id", "7")

@@ -111,8 +111,8 @@ func fateHeader(f Fate) string {
 // call in the same run returns the same fate. An answer of 2xx carries the fate to the caller, in Idempotent-Forward,
 // and so does its replay. A replay that [Route].Render made does not.
 //
-// A record of the forward call that has been swept ([Config].AuditRetention) decides nothing. Then the caller's word counts: an undo that
-// carries Idempotent-Forward: ran, as those of sagas do for calls that were answered, is told [Ran].
+// If the record of the forward call has been swept ([Config].AuditRetention), the caller's word counts: an undo
+// with Idempotent-Forward: ran is told [Ran]. Sagas send that for calls that were answered.
 //
 // On [ErrForwardInProgress] or an error of the store, return from the handler.
 // The undo is released and answered with 409 or 503, and a retry runs it again.
