@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -240,7 +239,7 @@ var (
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Decode decodes Body into v, as [json.Unmarshal] does, whatever the status and the media
+// Decode decodes Body into v, as [contract.Decode] does, whatever the status and the media
 // type of the answer. So callers read what their service says beside a code and a detail:
 //
 //	var declined struct {
@@ -256,10 +255,7 @@ func (e *Error) Decode(v any) error {
 	if len(e.Body) == 0 {
 		return fmt.Errorf("%w: the error has none", contract.ErrBody)
 	}
-	if err := json.Unmarshal(e.Body, v); err != nil {
-		return fmt.Errorf("%w: %w", contract.ErrBody, err)
-	}
-	return nil
+	return contract.Decode(e.Body, v)
 }
 
 // Timeout reports whether the cause is that time ran out. [net/url.Error] asks for it.

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/saga/internal/engine"
@@ -36,17 +34,14 @@ func decodeLeniently[T any](data []byte) (v T, err error) {
 // decodeStrictly refuses members that T lacks with ErrNewer. Callees may send those, and are
 // decoded as contract.Decode does; but what a journal has is what this library made
 // of a T, and so has just T's members.
-func decodeStrictly[T any](data []byte) (T, error) {
-	v, err := decodeLeniently[T](data)
-	if err != nil {
-		return v, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	var same T
-	if err := d.Decode(&same); err != nil && !errors.Is(err, io.EOF) { // of no value, where none was expected
-		name := strings.TrimPrefix(err.Error(), "json: unknown field ")
-		return v, fmt.Errorf("%w: %T has no member %s", journal.ErrNewer, v, name)
+func decodeStrictly[T any](data []byte) (v T, err error) {
+	err = contract.DecodeStrictly(data, &v)
+	var unknown *contract.MemberError
+	switch {
+	case errors.As(err, &unknown):
+		return v, fmt.Errorf("%w: %T has no member %q", journal.ErrNewer, v, unknown.Name)
+	case err != nil:
+		return v, fmt.Errorf("%w: %w", journal.ErrCorrupt, err)
 	}
 	return v, nil
 }

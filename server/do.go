@@ -172,7 +172,8 @@ func replayedAnswer(a *store.Answer) (storedAnswer, error) {
 var problemLine = record.Line{Name: "Content-Type", Value: wire.ProblemContentType}
 
 // Do runs fn once for key: [Guard.Do] for a function with types. The first call runs fn. The others get its result,
-// encoded and decoded as JSON, and replayed true. The key is bound to the JSON of in.
+// and replayed true. Every caller, the first too, gets the result as [contract.Decode] reads its JSON, so that all get
+// the same. With an error the result is the zero Out. The key is bound to the JSON of in.
 //
 // Everything else is as in [Guard.Do]. Input or a result that is not JSON is an error wrapping [ErrArgument] or
 // [ErrNotStorable].
@@ -189,23 +190,23 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 	if err != nil {
 		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	failed := false
 	_, stored, err := g.perform(ctx, &t, key, input, func(ctx context.Context) (Response, error) {
-		var err error
-		out, err = fn(ctx, in)
-		if failed = err != nil; failed {
+		result, err := fn(ctx, in)
+		if err != nil {
 			return Response{}, err
 		}
-		return encodeOutput(out)
+		answer, same, err := encodeOutput(result)
+		out = same
+		return answer, err
 	})
 	switch {
 	case stored != nil:
 		return decodedReplay[Out](stored)
-	case err != nil && !failed:
-		var none Out // the result of fn does not count
+	case err != nil:
+		var none Out // out may be that of a run that was not recorded
 		return none, false, err
 	default:
-		return out, false, err
+		return out, false, nil
 	}
 }
 
@@ -221,13 +222,16 @@ func decodedReplay[Out any](stored *store.Answer) (out Out, replayed bool, err e
 	return out, true, nil
 }
 
-// encodeOutput returns the answer with a function's result.
-func encodeOutput(out any) (Response, error) {
-	body, err := contract.Encode(out)
-	if err != nil {
-		return Response{}, fmt.Errorf("%w: %w", ErrNotStorable, err)
+// encodeOutput returns the answer with a function's result, and the result as a replay of that answer gives it.
+func encodeOutput[Out any](result Out) (answer Response, same Out, err error) {
+	body, err := contract.Encode(result)
+	if err == nil {
+		err = contract.Decode(body, &same)
 	}
-	return Response{Status: http.StatusOK, Header: encodedHeader, Body: body}, nil
+	if err != nil {
+		return Response{}, same, fmt.Errorf("%w: %w", ErrNotStorable, err)
+	}
+	return Response{Status: http.StatusOK, Header: encodedHeader, Body: body}, same, nil
 }
 
 // encodedHeader is the header of every function's result. It is shared and must not change.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -67,6 +68,27 @@ func TestDo_runsOnce(t *testing.T) {
 			require.EqualValues(t, 63, replays.Load())
 		})
 	}
+}
+
+// The first caller and all others get the same value, with every digit of a number.
+func TestDo_sameValueForAll(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{})
+	type receipt struct {
+		Any    any
+		List   []any
+		Secret string `json:"-"`
+	}
+	var got []receipt
+	for range 2 {
+		out, _, err := server.Do(t.Context(), g, payroll(server.Keyed), key(t, "k"), transfer{}, func(context.Context, transfer) (receipt, error) {
+			return receipt{Any: int64(9007199254740993), List: []any{0.1, "x", uint64(math.MaxUint64)}, Secret: "s"}, nil
+		})
+		require.NoError(t, err)
+		got = append(got, out)
+	}
+	want := receipt{Any: json.Number("9007199254740993"), List: []any{json.Number("0.1"), "x", json.Number("18446744073709551615")}}
+	require.Equal(t, []receipt{want, want}, got)
 }
 
 // A verdict is stored; a failure is not.

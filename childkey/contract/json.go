@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 )
 
 // ContentType is the media type of [JSON].
@@ -43,25 +45,51 @@ func Encode(v any) ([]byte, error) {
 }
 
 // Decode stores the one JSON value that data is in v, a pointer. Members without a field in
-// v are ignored, so that caller and callee can be deployed one after the other. Anything
-// behind the value is an error. Empty data is an error too, unless v is a *struct{}. The
-// error wraps [ErrBody]; v may then be partly filled.
+// v are ignored, so that caller and callee can be deployed one after the other. A number in
+// an any is a [json.Number], which keeps every digit. Anything behind the value is an error.
+// Empty data is an error too, unless v is a *struct{}. The error wraps [ErrBody]; v may then
+// be partly filled.
 func Decode(data []byte, v any) error {
 	if _, nothing := v.(*struct{}); nothing && len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(data, v)
-	if err == nil {
-		return nil
-	}
-	var syntax *json.SyntaxError
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	err := d.Decode(v)
 	var wrongType *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &syntax):
-		return &bodyError{fmt.Sprintf("no JSON from offset %d on", syntax.Offset), err}
-	case errors.As(err, &wrongType):
-		return &bodyError{fmt.Sprintf("member %q at offset %d does not fit into %v", wrongType.Field, wrongType.Offset, wrongType.Type), err}
+	case !json.Valid(data): // cut off, or more than one value
+		return &bodyError{"not one JSON value", err}
+	case err == nil:
+		return nil
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return &bodyError{fmt.Sprintf("member %q does not fit into %v", wrongType.Field, wrongType.Type), err}
 	default:
 		return &bodyError{fmt.Sprintf("does not fit into %T", v), err}
 	}
+}
+
+// A MemberError is the error of [DecodeStrictly] for a member that the value has no field for. It wraps [ErrBody].
+type MemberError struct{ Name string }
+
+func (e *MemberError) Error() string { return fmt.Sprintf("%v: unknown member %q", ErrBody, e.Name) }
+
+// Unwrap returns [ErrBody].
+func (e *MemberError) Unwrap() error { return ErrBody }
+
+// DecodeStrictly is [Decode] for data whose members must all have a field in v. The first member without one is a
+// [*MemberError]; v is then filled as Decode fills it.
+func DecodeStrictly(data []byte, v any) error {
+	if err := Decode(data, v); err != nil || len(bytes.TrimSpace(data)) == 0 {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(reflect.New(reflect.TypeOf(v).Elem()).Interface())
+	if err == nil {
+		return nil
+	}
+	// Decode took it, so this is the one error that is left. Package encoding/json has no type for it.
+	name, _ := strconv.Unquote(strings.TrimPrefix(err.Error(), "json: unknown field "))
+	return &MemberError{name}
 }

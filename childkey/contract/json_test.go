@@ -146,6 +146,40 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A number of an any has another type than float64, which has too few digits for an ID or an amount.
+func TestDecode_numbers(t *testing.T) {
+	t.Parallel()
+	const data = `{"id":9007199254740993,"list":[0.10,1e2]}`
+	var v any
+	require.NoError(t, contract.Decode([]byte(data), &v))
+	same, err := contract.Encode(v)
+	require.NoError(t, err)
+	require.Equal(t, data, string(same))
+}
+
+func TestDecodeStrictly(t *testing.T) {
+	t.Parallel()
+	var got order
+	require.NoError(t, contract.DecodeStrictly([]byte(`{"id":"42","cents":100}`), &got))
+	require.Equal(t, order{ID: "42", Cents: 100}, got)
+
+	for _, data := range []string{`{"id":"42","price":1}`, `{"price":"card-number"}`, `{"price":{"id":7}}`} {
+		err := contract.DecodeStrictly([]byte(data), &got)
+		var unknown *contract.MemberError
+		require.ErrorAs(t, err, &unknown, data)
+		require.Equal(t, "price", unknown.Name)
+		require.ErrorIs(t, err, contract.ErrBody)
+		require.NotContains(t, err.Error(), "card-number")
+	}
+	for _, data := range []string{"", "[]", `{"cents":"x","price":1}`, `{"id":"42"} {}`} {
+		err := contract.DecodeStrictly([]byte(data), &got)
+		require.ErrorIs(t, err, contract.ErrBody, data)
+		require.False(t, errors.As(err, new(*contract.MemberError)), data)
+	}
+	require.NoError(t, contract.DecodeStrictly(nil, &struct{}{}))
+	require.ErrorAs(t, contract.DecodeStrictly([]byte(`{"price":1}`), &struct{}{}), new(*contract.MemberError))
+}
+
 func TestDecode_nothingExpected(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", " \n", "{}", `{"id":1}`} {
@@ -191,7 +225,7 @@ func ExampleDecode() {
 	fmt.Println(contract.Decode([]byte(`{"cents":"a lot"}`), &o))
 	// Output:
 	// <nil> 42
-	// contract: body: member "cents" at offset 16 does not fit into int64
+	// contract: body: member "cents" does not fit into int64
 }
 
 func TestOperation_Encode(t *testing.T) {
