@@ -77,6 +77,9 @@ func countDeath(r store.Record, now time.Time) store.Record {
 // toTakenOver returns r with a new run. It keeps the fields of the key and replaces the fields of the run.
 func toTakenOver(r store.Record, req store.ClaimRequest, now time.Time) store.Record {
 	r = countDeath(r, now)
+	if r.State == store.StateReleased && !r.MaybeRan {
+		r.Fingerprint = req.Fingerprint
+	}
 	r.State = store.StateInProgress
 	r.Effect = req.Effect
 	r.Token = req.Token

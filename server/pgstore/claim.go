@@ -136,6 +136,9 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 		"lock_timeout": s.db.Briefly,
 		"route":        routeOf(req),
 		"memo":         req.Memo,
+
+		"fingerprint_version": int16(req.Fingerprint.Version),
+		"fingerprint":         req.Fingerprint.Sum[:],
 	})
 	r, won, err := s.retryUndecided(ctx, func() (store.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
 	if won || (err == nil && isRepeat(r, req)) {

@@ -97,7 +97,8 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	}
 	route, memo := routeAndMemo(req)
 	return s.moveOn(ctx, takeOverScript, req.ID,
-		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), route, memo)
+		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), route, memo,
+		int(req.Fingerprint.Version), req.Fingerprint.Sum[:])
 }
 
 // Quarantine implements [store.Store].

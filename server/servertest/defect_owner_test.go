@@ -78,7 +78,15 @@ var ownerDefects = []defect{
 		"claim: a claim repeated with the same token wins again",
 		"history: 32 owners at random over 12 keys",
 		"renew: owners are renewed, and lost owners are named",
+		"take-over: only a released key without effects takes the request's fingerprint",
 	}},
+	{"keeps the fingerprint of what was refused", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
+			before, _ := m.Store.Read(ctx, req.ID)
+			req.Fingerprint = before.Fingerprint
+			return m.Store.TakeOver(ctx, req, from)
+		}
+	}, []string{"take-over: only a released key without effects takes the request's fingerprint"}},
 	{"keeps a key longer with each take-over", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
 			r.ExpiresAt = r.ExpiresAt.Add(time.Duration(r.Fence) * time.Minute)

@@ -214,8 +214,10 @@ func (h *history) neverBack(before, after store.Record) {
 		h.c.Fatalf("deaths went from %d to %d", before.RecoveryAttempts, after.RecoveryAttempts)
 	case before.MaybeRan && !after.MaybeRan:
 		h.c.Fatal("what may have happened was forgotten")
-	case after.Fingerprint != before.Fingerprint || !sameTime(after.CreatedAt, before.CreatedAt):
-		h.c.Fatal("fingerprint or creation time changed")
+	case after.Fingerprint != before.Fingerprint && (after.Fence == before.Fence || before.MaybeRan):
+		h.c.Fatal("fingerprint changed")
+	case !sameTime(after.CreatedAt, before.CreatedAt):
+		h.c.Fatal("creation time changed")
 	case final && (after.State != before.State || after.Fence != before.Fence):
 		h.c.Fatalf("state %d was not final: %s", before.State, describe(after))
 	}

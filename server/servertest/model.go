@@ -47,6 +47,9 @@ func (m model) takeOver(s step) (bool, error) {
 	case s.tooOld(k.FirstSent):
 		return false, store.ErrExpired
 	}
+	if k.State == store.StateReleased && !k.MaybeRan {
+		k.Fingerprint = s.fingerprint
+	}
 	k.bereave()
 	k.State, k.Effect, k.Token, k.Fence, k.dead = store.StateInProgress, s.effect, s.token, k.Fence+1, s.lease == gone
 	return true, nil

@@ -10,6 +10,7 @@ import (
 var takeOverRules = []rule{
 	{"take-over: a key is not taken over before its lease ends by the store's clock", takeOverWaitsForTheLease},
 	{"take-over: a released key is taken over at once", takeOverOfReleased},
+	{"take-over: only a released key without effects takes the request's fingerprint", takeOverOfCorrected},
 	{"take-over: the owner changes, and the values of the key stay", takeOverKeepsTheKey},
 	{"take-over: one of 32 concurrent take-overs wins, and each fence has one owner", oneTakeOverWins},
 	{"take-over: a take-over from another fence changes nothing", takeOverComparesTheFence},
@@ -48,6 +49,21 @@ func takeOverOfReleased(c *check) {
 	next := c.takeOver(request(r.ID), 1)
 	want(c, "RecoveryAttempts after a release", next.RecoveryAttempts, 0)
 	want(c, "MaybeRan after a release without effects", next.MaybeRan, false)
+}
+
+func takeOverOfCorrected(c *check) {
+	r := c.claimNew()
+	c.settle(owner(r), release)
+	corrected := request(r.ID)
+	r = c.takeOver(corrected, 1)
+	want(c, "Fingerprint after a release without effects", r.Fingerprint, corrected.Fingerprint)
+	want(c, "Fingerprint as read", c.read(r.ID).Fingerprint, corrected.Fingerprint)
+
+	c.settle(owner(r), store.Settlement{State: store.StateReleased, MaybeRan: true})
+	want(c, "Fingerprint after a release with effects", c.takeOver(request(r.ID), 2).Fingerprint, corrected.Fingerprint)
+
+	dead := c.claimDead(store.Transactional)
+	want(c, "Fingerprint after a death", c.takeOver(request(dead.ID), 1).Fingerprint, dead.Fingerprint)
 }
 
 func takeOverKeepsTheKey(c *check) {

@@ -53,7 +53,7 @@ type Record struct {
 	ID          ID
 	State       State
 	Effect      Effect      // of the latest claim; 0 in a tombstone of a key that was never claimed
-	Fingerprint Fingerprint // of the first claim, never changed; zero if there was none
+	Fingerprint Fingerprint // of the first claim whose run may have had effects; zero if there was none
 	Token       Token       // of the latest owner
 	Fence       int64       // 1 for the first owner, grows with each further owner and with a cancel
 	// Parent is the caller's record, as the first claim named it: in another store, mostly.

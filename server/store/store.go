@@ -36,8 +36,8 @@ type Store interface {
 
 	// TakeOver makes the request's token the owner of a record that is still at fence from. The record must be
 	// released, or in progress past its lease. In the second case its RecoveryAttempts grow by one, and MaybeRan is
-	// set unless the dead run was Transactional. The new fence is from+1; CreatedAt, FirstSent, Fingerprint and
-	// ExpiresAt stay. It returns [ErrExpired] if the record's own FirstSent is older than Window. If the record has
+	// set unless the dead run was Transactional. The new fence is from+1; CreatedAt, FirstSent and ExpiresAt stay.
+	// A released record whose MaybeRan is false gets the request's Fingerprint; any other keeps its own. It returns [ErrExpired] if the record's own FirstSent is older than Window. If the record has
 	// moved on, TakeOver returns the present record, and false; [ErrNotFound] if it is gone.
 	TakeOver(ctx context.Context, req ClaimRequest, from int64) (Record, bool, error)
 

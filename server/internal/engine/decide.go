@@ -31,11 +31,14 @@ func refuseWith(code wire.Code) decision { return decision{action: actionRefuse,
 // has the store's clock in it.
 //
 // The order matters. A tombstone is without a fingerprint, so it comes first. A mismatch comes before every other
-// state: otherwise a client would poll without end for another client's call.
+// state: otherwise a client would poll without end for another client's call. A released key of which no run had an
+// effect is bound to no request: the client may correct what was refused.
 func decide(rec *store.Record, fp store.Fingerprint, maxRecoveryAttempts int) decision {
 	switch {
 	case rec.State == store.StateCancelled:
 		return refuseWith(wire.KeyCancelled)
+	case rec.State == store.StateReleased && !rec.MaybeRan:
+		return decision{action: actionTakeOver}
 	case rec.Fingerprint.Version != fp.Version:
 		return refuseWith(wire.RecordUnreadable)
 	case subtle.ConstantTimeCompare(rec.Fingerprint.Sum[:], fp.Sum[:]) == 0:

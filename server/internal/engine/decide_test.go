@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 		{"completed", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now.Add(1)}, replay},
 		{"completed, past retention", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now}, refuseWith(wire.ResponseGone)},
 		{"completed, tombstone", store.Record{State: store.StateCompleted, ReplayUntil: now.Add(1)}, refuseWith(wire.ResponseGone)},
-		{"released", store.Record{State: store.StateReleased, RecoveryAttempts: 9}, takeOver},
+		{"released, may have run", store.Record{State: store.StateReleased, MaybeRan: true, RecoveryAttempts: 9}, takeOver},
 		{"unknown", store.Record{State: store.StateUnknown}, refuseWith(wire.OutcomeUnknown)},
 		{"quarantined", store.Record{State: store.StateQuarantined}, refuseWith(wire.Poisoned)},
 		{"of a later version", store.Record{State: 99}, refuseWith(wire.RecordUnreadable)},
@@ -46,6 +46,10 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, tt.want, decide(&tt.rec, mine, 5), tt.name)
 		require.Equal(t, refuseWith(wire.KeyReused), decide(&tt.rec, other, 5), "%s: mismatch", tt.name)
 		require.Equal(t, refuseWith(wire.RecordUnreadable), decide(&tt.rec, newer, 5), "%s: other version", tt.name)
+	}
+	for _, fp := range []store.Fingerprint{mine, other, newer} {
+		released := store.Record{State: store.StateReleased, Fingerprint: mine, RecoveryAttempts: 9, Now: now}
+		require.Equal(t, takeOver, decide(&released, fp, 5), "a released key without effects is bound to no request")
 	}
 	cancelled := store.Record{State: store.StateCancelled, Now: now}
 	require.Equal(t, refuseWith(wire.KeyCancelled), decide(&cancelled, mine, 5))
