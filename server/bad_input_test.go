@@ -154,7 +154,7 @@ func TestHandler_anotherRequestUnderTheKey(t *testing.T) {
 		{"body", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("c")), 1 }},
 		{"method", func(r *http.Request) { r.Method = http.MethodPut }},
 		{"path", func(r *http.Request) { r.RequestURI = "/orders/7?dry=no" }},
-		{"escaping of the path", func(r *http.Request) { r.RequestURI = "/%6frders?dry=no" }},
+		{"escaped slash", func(r *http.Request) { r.RequestURI = "/ord%2Fers?dry=no" }},
 		{"query", func(r *http.Request) { r.URL.RawQuery = "dry=yes" }},
 		{"media type", func(r *http.Request) { r.Header.Set("Content-Type", "text/html") }},
 		{"charset", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain; charset=utf-16") }},
@@ -183,6 +183,14 @@ func TestHandler_sameRequestSpelledDifferently(t *testing.T) {
 	requireAnswer(t, serve(h, r), http.StatusOK, firstAnswer, false)
 	r = ordered("k", "b")
 	r.Header.Set("Content-Type", "text/plain; a=b; charset=utf-8")
+	requireAnswer(t, serve(h, r), http.StatusOK, firstAnswer, true)
+	r = ordered("k", "b")
+	r.RequestURI = "/%6frders?dry=no"
+	r.Header.Set("Content-Type", "text/plain; a=b")
+	requireAnswer(t, serve(h, r), http.StatusOK, firstAnswer, true)
+	r = ordered("k", "b")
+	r.Header.Set("Content-Type", "text/plain; a=b")
+	r.URL.RawQuery = "%64ry=no"
 	requireAnswer(t, serve(h, r), http.StatusOK, firstAnswer, true)
 }
 

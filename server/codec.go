@@ -163,7 +163,7 @@ const MinFingerprintSecretBytes = 32
 
 // A FingerprintKey makes fingerprints that cannot be guessed without the secret. If a
 // request can have few different bodies, a reader of the table can guess a plain
-// fingerprint. Version is 2 to 255 and is stored with each record. It must always name the
+// fingerprint. Version is 2 to 254 and is stored with each record. It must always name the
 // same secret. The zero FingerprintKey makes plain fingerprints.
 type FingerprintKey struct {
 	Version uint8
@@ -194,8 +194,8 @@ func checkFingerprintKeys(keys []FingerprintKey) error {
 	for i, key := range keys {
 		switch {
 		case i == 0 && key.isPlain():
-		case key.Version <= record.PlainVersion:
-			return reject("FingerprintKey.Version", key.Version, "must be 2 to 255")
+		case key.Version < 2 || key.Version == record.PlainVersion:
+			return reject("FingerprintKey.Version", key.Version, "must be 2 to 254")
 		case seen[key.Version]:
 			return reject("FingerprintKey.Version", key.Version, "is there twice")
 		case len(key.Secret) < MinFingerprintSecretBytes:

@@ -483,7 +483,7 @@ func TestFingerprintKeys(t *testing.T) {
 	}
 	send(with(), "plain", "b")
 	plain := readRecord(t, s, seen).Fingerprint
-	require.EqualValues(t, 1, plain.Version)
+	require.EqualValues(t, 255, plain.Version)
 
 	send(with(key(2)), "k", "b")
 	for _, tt := range []struct {
@@ -520,6 +520,7 @@ func TestFingerprintKeys_rejected(t *testing.T) {
 	}{
 		{"version 0", []server.FingerprintKey{{Secret: secret}}, "FingerprintKey.Version"},
 		{"version 1 is plain", []server.FingerprintKey{{Version: 1, Secret: secret}}, "FingerprintKey.Version"},
+		{"version 255 is plain, too", []server.FingerprintKey{{Version: 255, Secret: secret}}, "FingerprintKey.Version"},
 		{"twice", []server.FingerprintKey{{Version: 2, Secret: secret}, {Version: 2, Secret: secret}}, "FingerprintKey.Version"},
 		{"short", []server.FingerprintKey{{Version: 2, Secret: secret[:31]}}, "FingerprintKey.Secret"},
 	} {

@@ -108,6 +108,12 @@ type Config struct {
 	// MaxResponseBytes caps response bodies that are stored; see
 	// [Route.Stream] for larger ones. A body of up to 16 times as much is kept in
 	// memory for the first caller; [StreamBuffer] says what happens to one above that.
+	//
+	// Two other limits are fixed. The headers to replay ([Config.ReplayHeaders]) may have 256
+	// lines and 64 KiB of names and values together, and an answer may have no trailer. An
+	// answer beyond them goes to the first caller whole. Its key is finished without an answer,
+	// and a retry gets response-gone.
+	//
 	// Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined.

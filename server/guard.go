@@ -99,6 +99,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return err
 	}
 	switch {
+	case r.RefuseUnknownMembers:
+		return reject("Route.RefuseUnknownMembers", true, "only a route of HandleRoute knows the members")
 	case r.Effect == Transactional && !g.engine.HasTx():
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
 	case r.Key != nil && r.KeyOptional:

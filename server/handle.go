@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -69,8 +66,12 @@ type Router interface {
 //
 // fn's ctx carries the parent key of fn's own calls: the hop key of the inbound
 // key ([childkey.Hop]). [Fence], [Barrier], [InboundKey], [PathValue] and the
-// other functions that take a run's ctx work in it. A body that the codec refuses is
-// answered with 400, and another media type with 415. Both answers are stored.
+// other functions that take a run's ctx work in it.
+//
+// A body that the codec refuses is answered with 400 and the code body-malformed, and another
+// media type with 415 and media-type-unsupported. The detail says what is wrong, for people.
+// Neither answer is stored, since fn did not run: the client may send the corrected body under
+// the same key. Members that In lacks are ignored, unless [Route].RefuseUnknownMembers is set.
 //
 // A panic of fn settles the key as its effect class says. Then it goes on to net/http,
 // which cuts the connection: the caller sees a lost call, and retries.
@@ -102,7 +103,12 @@ func HandleRoute[In, Out any](mux Router, g *Guard, op contract.Operation[In, Ou
 	}
 	pattern := op.Method() + " " + op.Pattern()
 	route.Name = cmp.Or(route.Name, pattern)
-	handler, err := g.Route(route, &typed[In, Out]{guard: g, codec: op.Codec(), fn: fn})
+	strict := route.RefuseUnknownMembers
+	if strict && op.Codec() != contract.JSON {
+		return reject("Route.RefuseUnknownMembers", true, "the operation has a codec of its own, which decides")
+	}
+	route.RefuseUnknownMembers = false
+	handler, err := g.Route(route, &typed[In, Out]{guard: g, codec: op.Codec(), strict: strict, fn: fn})
 	if err != nil {
 		return err
 	}
@@ -128,15 +134,16 @@ type requestKey struct{}
 
 // typed is a typed function as an http.Handler; the guard is around it.
 type typed[In, Out any] struct {
-	guard *Guard
-	codec contract.Codec
-	fn    func(context.Context, In) (Out, error)
+	guard  *Guard
+	codec  contract.Codec
+	strict bool // unknown members are refused
+	fn     func(context.Context, In) (Out, error)
 }
 
 // ServeHTTP implements http.Handler.
 func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in In
-	if err := decodeBody(h.codec, r, &in); err != nil {
+	if err := h.decodeBody(r, &in); err != nil {
 		h.fail(w, r, err)
 		return
 	}
@@ -152,36 +159,6 @@ func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", h.codec.ContentType())
 	_, _ = w.Write(answer) // into the recorder
-}
-
-// decodeBody returns a StatusError for a body that is not an In.
-func decodeBody(codec contract.Codec, r *http.Request, in any) error {
-	if !ofKind(r.Header.Get("Content-Type"), codec) {
-		return &StatusError{Status: http.StatusUnsupportedMediaType, Detail: "The body must be " + codec.ContentType() + "."}
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	if err := codec.Decode(body, in); err != nil {
-		return &StatusError{Status: http.StatusBadRequest, Detail: err.Error()} // its text does not contain the body
-	}
-	return nil
-}
-
-// ofKind reports whether a body of this media type is for the codec. A body
-// without a type counts as the codec's, and every +json type counts as JSON
-// (RFC 6839 section 3.1).
-func ofKind(contentType string, codec contract.Codec) bool {
-	if contentType == "" || contentType == codec.ContentType() {
-		return true
-	}
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
-	want, _, _ := mime.ParseMediaType(codec.ContentType()) // it was parsed when the operation was declared
-	return kind == want || want == contract.ContentType && strings.HasSuffix(kind, "+json")
 }
 
 // A typedProblem is a problem of the service, not of this package. Its Go type

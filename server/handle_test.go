@@ -65,6 +65,7 @@ func TestHandle(t *testing.T) {
 func TestHandle_errors(t *testing.T) {
 	t.Parallel()
 	errCause := errors.New("canary")
+	const malformed, code = `"title":"Bad Request","status":400,"detail":`, `"code":"body-malformed"`
 	for _, tt := range []struct {
 		name     string
 		body     string
@@ -82,11 +83,15 @@ func TestHandle_errors(t *testing.T) {
 		{name: "unavailable", body: "{}", err: &server.StatusError{Status: http.StatusServiceUnavailable}, status: http.StatusServiceUnavailable, want: `"about:blank"`},
 		{name: "any other error", body: "{}", err: errCause, status: http.StatusInternalServerError, want: `"about:blank"`},
 		{name: "no error status", body: "{}", err: &server.StatusError{Status: http.StatusOK}, status: http.StatusInternalServerError, want: `"about:blank"`},
-		{name: "not JSON", body: "canary", status: http.StatusBadRequest, want: "contract: body", replayed: true},
-		{name: "something behind it", body: "{} canary", status: http.StatusBadRequest, want: "contract: body", replayed: true},
-		{name: "wrong type", body: `{"quantity":"canary"}`, status: http.StatusBadRequest, want: "quantity", replayed: true},
-		{name: "no body", body: "", status: http.StatusBadRequest, want: "contract: body", replayed: true},
-		{name: "not declared as JSON", body: "{}", media: "text/plain", status: http.StatusUnsupportedMediaType, want: "must be application/json", replayed: true},
+		{name: "not JSON", body: "canary", status: http.StatusBadRequest, want: malformed + `"The body is not valid JSON.",` + code},
+		{name: "cut off", body: `{"quantity":1`, status: http.StatusBadRequest, want: `"The body is not valid JSON."`},
+		{name: "something behind it", body: "{} canary", status: http.StatusBadRequest, want: `"The body is not valid JSON."`},
+		{name: "two values", body: "{} {}", status: http.StatusBadRequest, want: `"The body is not valid JSON."`},
+		{name: "wrong type", body: `{"quantity":"canary"}`, status: http.StatusBadRequest, want: `The member \"quantity\" must be a number.`},
+		{name: "too large a number", body: `{"quantity":1e999}`, status: http.StatusBadRequest, want: `The member \"quantity\" must be a number.`},
+		{name: "no object", body: `["canary"]`, status: http.StatusBadRequest, want: `The body must be an object.`},
+		{name: "no body", body: "", status: http.StatusBadRequest, want: `"The body is empty.",` + code},
+		{name: "not declared as JSON", body: "{}", media: "text/plain", status: http.StatusUnsupportedMediaType, want: `"The body must be application/json.","code":"media-type-unsupported"`},
 		{name: "no form in JSON", body: "{}", out: hold{Price: math.NaN()}, status: http.StatusInternalServerError, want: `"about:blank"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,6 +109,85 @@ func TestHandle_errors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A body that cannot be decoded ran nothing, whatever the class, so its key is bound to no body.
+func TestHandle_correctedBody(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		t.Run(effect.String(), func(t *testing.T) {
+			t.Parallel()
+			ran := 0
+			s := memstore.New()
+			mux, g := http.NewServeMux(), newGuard(t, s, server.Config{})
+			require.NoError(t, server.Handle(mux, g, reserve, effect, func(context.Context, lines) (hold, error) {
+				ran++
+				return hold{}, nil
+			}))
+			for _, body := range []string{`{"quantity":`, `{"quantity":"two"}`} {
+				w := call(mux, body, "")
+				require.Equal(t, http.StatusBadRequest, w.Code)
+				require.Equal(t, "false", w.Header().Get(wire.HeaderReplayed))
+				require.Equal(t, "false", w.Header().Get(wire.HeaderShouldRetry), "the same body cannot succeed")
+			}
+			require.Equal(t, http.StatusUnsupportedMediaType, call(mux, `{"quantity":2}`, "text/plain").Code)
+			require.Equal(t, http.StatusOK, call(mux, `{"quantity":2}`, "").Code)
+			require.Equal(t, "true", call(mux, `{"quantity":2}`, "").Header().Get(wire.HeaderReplayed))
+			w := call(mux, `{"quantity":3}`, "")
+			require.Equal(t, http.StatusUnprocessableEntity, w.Code, "what ran is bound to its body")
+			require.Equal(t, 1, ran)
+		})
+	}
+}
+
+// A run that may have had effects keeps its key bound to its body.
+func TestHandle_correctedAfterFailure(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		effect server.Effect
+		status int
+	}{
+		{server.Transactional, http.StatusOK}, // it was rolled back
+		{server.Keyed, http.StatusUnprocessableEntity},
+		{server.Opaque, http.StatusUnprocessableEntity},
+	} {
+		fail := true
+		mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+		require.NoError(t, server.Handle(mux, g, reserve, tt.effect, func(context.Context, lines) (hold, error) {
+			if fail {
+				return hold{}, &server.StatusError{Status: http.StatusServiceUnavailable}
+			}
+			return hold{}, nil
+		}))
+		require.Equal(t, http.StatusServiceUnavailable, call(mux, `{"quantity":1}`, "").Code)
+		fail = false
+		require.Equal(t, tt.status, call(mux, `{"quantity":2}`, "").Code, tt.effect)
+	}
+}
+
+func TestHandleRoute_unknownMembers(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+		require.NoError(t, server.HandleRoute(mux, g, reserve, server.Route{Effect: server.Keyed, RefuseUnknownMembers: strict},
+			func(context.Context, lines) (hold, error) { return hold{}, nil }))
+		w := call(mux, `{"quantityy":1}`, "")
+		if !strict {
+			require.Equal(t, http.StatusOK, w.Code)
+			continue
+		}
+		require.Equal(t, http.StatusBadRequest, w.Code)
+		require.Contains(t, w.Body.String(), `This operation has no member \"quantityy\".`)
+		require.Equal(t, http.StatusOK, call(mux, `{"quantity":1}`, "").Code)
+	}
+
+	g := newGuard(t, memstore.New(), server.Config{})
+	_, err := g.Route(server.Route{Effect: server.Keyed, RefuseUnknownMembers: true}, http.NotFoundHandler())
+	requireField(t, err, "Route.RefuseUnknownMembers")
+	op := contract.Post[string, string]("s", "o", "/o").WithCodec(textCodec{})
+	err = server.HandleRoute(http.NewServeMux(), g, op, server.Route{Effect: server.Keyed, RefuseUnknownMembers: true},
+		func(context.Context, string) (string, error) { return "", nil })
+	requireField(t, err, "Route.RefuseUnknownMembers")
 }
 
 func TestHandle_rejects(t *testing.T) {

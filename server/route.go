@@ -39,6 +39,11 @@ type Route struct {
 	// unguarded and unmarked. A Transactional route cannot have it: the transaction needs
 	// a claim.
 	KeyOptional bool
+	// RefuseUnknownMembers answers 400 to a JSON body with a member that the input's type
+	// lacks. Clients notice a misspelt member by that; but a caller that is deployed before
+	// this service cannot send a new member yet. It is for [HandleRoute] and for operations
+	// in JSON; elsewhere it is a [*ConfigError]. False ignores such members.
+	RefuseUnknownMembers bool
 	// Stream is the policy for an answer that cannot be stored: of a handler that
 	// flushes or hijacks, or of more than [Config.MaxResponseBytes]. Zero means
 	// [StreamBuffer].

@@ -31,6 +31,7 @@ type Settling struct {
 	Final        bool // the answer is stored, whatever its status
 	Release      bool // the next call runs; wins over Final
 	Rollback     bool // the rows are discarded, and the answer is stored
+	Unrun        bool // the handler began nothing: the key is released, and no effect counts; wins over all
 	NotRetryable bool
 	DeadLetter   bool    // the stored answer is the report that the work was given up
 	Reference    *string // is stored instead of the answer
@@ -135,7 +136,7 @@ func (a *Attempt) work(ctx context.Context, abandon func()) Result {
 // disposition is the disposition of res, unless the handler or its Barrier decided otherwise.
 func (a *Attempt) disposition(res Result) Disposition {
 	switch {
-	case a.refusal != "":
+	case a.refusal != "", a.how.Unrun:
 		return Release
 	case res.Unfit:
 		return Fail

@@ -11,8 +11,13 @@ import (
 )
 
 // PlainVersion is the version of the fingerprints that need no secret. A change of their
-// input, or of its order, is a new version.
-const PlainVersion = 1
+// input, or of its order, is a new version, counted down from here: the low numbers belong
+// to the users' secrets.
+const PlainVersion = 255
+
+// receivedVersion is the version of the plain fingerprints that were made of a request as it
+// was received. They are still compared. Every other version is made of the normal form.
+const receivedVersion = 1
 
 // TaskMethod is the Method of a task's [Subject]. No HTTP method has this name, so a key
 // that was used over HTTP is refused for a task.
@@ -40,15 +45,20 @@ type Subject struct {
 // fingerprint returns the plain fingerprint, or with a secret the keyed one (HMAC,
 // RFC 2104) of that version.
 func (s *Subject) fingerprint(version uint8, secret []byte) store.Fingerprint {
+	label := "fanonce/fingerprint/v1"
+	if version != receivedVersion {
+		normal := s.normalize()
+		s, label = &normal, "fanonce/fingerprint/v2"
+	}
 	if secret == nil && len(s.Body) <= maxCopiedBody {
-		b := append(s.appendFields(make([]byte, 0, 2*maxCopiedBody)), s.Body...)
+		b := append(s.appendFields(label, make([]byte, 0, 2*maxCopiedBody)), s.Body...)
 		return store.Fingerprint{Version: version, Sum: sha256.Sum256(b)}
 	}
 	h := sha256.New()
 	if secret != nil {
 		h = hmac.New(sha256.New, secret)
 	}
-	h.Write(s.appendFields(nil)) // a hash never fails
+	h.Write(s.appendFields(label, nil)) // a hash never fails
 	h.Write(s.Body)
 	return store.Fingerprint{Version: version, Sum: [sha256.Size]byte(h.Sum(nil))}
 }
@@ -59,9 +69,9 @@ func (s *Subject) fingerprint(version uint8, secret []byte) store.Fingerprint {
 const maxCopiedBody = 1024
 
 // appendFields appends all that the fingerprint covers before the body itself.
-func (s *Subject) appendFields(b []byte) []byte {
+func (s *Subject) appendFields(label string, b []byte) []byte {
 	for _, field := range [...]string{
-		"fanonce/fingerprint/v1",
+		label,
 		s.Scope, s.Namespace, s.Key,
 		s.Method, s.Path, s.Query,
 		s.MediaType, s.Encoding, s.Cancels,
@@ -98,7 +108,7 @@ func (f *Fingerprinter) Current(s *Subject) store.Fingerprint {
 // Of returns the fingerprint of one version; false if its secret is missing.
 func (f *Fingerprinter) Of(s *Subject, version uint8) (store.Fingerprint, bool) {
 	secret, keyed := f.secrets[version]
-	if !keyed && version != PlainVersion {
+	if !keyed && version != PlainVersion && version != receivedVersion {
 		return store.Fingerprint{}, false
 	}
 	return s.fingerprint(version, secret), true
