@@ -85,7 +85,7 @@ func TestRoles_refuse(t *testing.T) {
 		{"select * from idempotency_audit", allowed, allowed},
 		{"update idempotency set lease_until = now() where false", allowed, denied},
 		{"update idempotency set waiters = true where false", allowed, denied},
-		{"update idempotency set fingerprint = null where false", denied, denied},
+		{"update idempotency set parent = null where false", denied, denied},
 		{"update idempotency set created_at = now() where false", denied, denied},
 		{"update idempotency set key = key where false", denied, denied},
 		{"delete from idempotency where false", allowed, denied},

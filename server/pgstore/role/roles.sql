@@ -37,11 +37,11 @@ alter table idempotency_attention owner to fanonce_owner;
 revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_detached, idempotency_intent, idempotency_attention,
   idempotency_version from public, fanonce_runtime, fanonce_observer;
 
--- A service claims, settles, reads and sweeps. It cannot change what a key was
--- first used for, nor when.
+-- A service claims, settles, reads and sweeps. It cannot change whose call a key
+-- was first used for, nor when.
 grant select, insert, delete on idempotency to fanonce_runtime;
-grant update (token, fence, state, effect, recovery_attempts, maybe_ran, lease_until, expires_at, replay_until, answer_until,
-  status, envelope, answer_kept_until, route, memo, waiters) on idempotency to fanonce_runtime;
+grant update (token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, lease_until,
+  expires_at, replay_until, answer_until, status, envelope, answer_kept_until, route, memo, waiters) on idempotency to fanonce_runtime;
 -- Partitions are made and dropped by their owner, who notes which it detached.
 grant select, insert, delete on idempotency_answer to fanonce_runtime;
 grant select on idempotency_detached to fanonce_runtime;
