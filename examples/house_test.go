@@ -51,6 +51,7 @@ var rooms = []struct {
 	{"server/console", []string{"childkey", "saga", "saga/journal", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
+	{"server/adaptertest", []string{"childkey", "server", "server/store", "server/memstore"}},
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/answertest", []string{"childkey", "retry"}},
 	{"internal/benchkit", nil},

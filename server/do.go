@@ -190,7 +190,16 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 	if err != nil {
 		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
+	ran := false
 	_, stored, err := g.perform(ctx, &t, key, input, func(ctx context.Context) (Response, error) {
+		if ran { // rolled back by a conflict; it may have changed what in refers to
+			var fresh In
+			if err := contract.Decode(input, &fresh); err != nil {
+				return Response{}, err
+			}
+			in = fresh
+		}
+		ran = true
 		result, err := fn(ctx, in)
 		if err != nil {
 			return Response{}, err

@@ -13,6 +13,9 @@
 // handler. The guard stores what the handlers behind it write. Middlewares before it see replays like first answers. A
 // handler that panics counts as failed, and gin.Recovery before the guard answers 500 as always.
 //
+// After a conflict of transactions the handlers behind the guard run again in the same request. Each run finds gin's
+// context as the handlers before the guard left it.
+//
 // Routes are named by the method and gin's path, "POST /orders/:id", in metrics and logs. chi, echo, gorilla and fiber
 // need no package of their own: see examples/integrations/frameworks.
 package guardgin

@@ -22,6 +22,7 @@
 package inbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -216,7 +217,7 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 		a.dead = true
 		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
-	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
+	if a.err = a.fn(ctx, bytes.Clone(a.message.Payload)); a.err != nil { // the handler may change it in place
 		a.spent, a.cause = a.last, a.err
 		return failedAnswer, nil
 	}

@@ -24,49 +24,49 @@ import (
 )
 
 // frameworks serve one guarded handler as POST /v1/orders. Each returns the address of a real server.
-var frameworks = map[string]func(t *testing.T, guarded http.Handler) (url string){
-	"net/http": func(t *testing.T, guarded http.Handler) string {
+var frameworks = map[string]func(tb testing.TB, guarded http.Handler) (url string){
+	"net/http": func(tb testing.TB, guarded http.Handler) string {
 		m := http.NewServeMux()
 		m.Handle("POST /v1/orders", guarded)
-		return serve(t, m)
+		return serve(tb, m)
 	},
-	"chi": func(t *testing.T, guarded http.Handler) string {
+	"chi": func(tb testing.TB, guarded http.Handler) string {
 		r := chi.NewRouter()
 		r.Route("/v1", func(v1 chi.Router) { v1.Method(http.MethodPost, "/orders", guarded) })
-		return serve(t, r)
+		return serve(tb, r)
 	},
-	"gorilla": func(t *testing.T, guarded http.Handler) string {
+	"gorilla": func(tb testing.TB, guarded http.Handler) string {
 		r := mux.NewRouter()
 		v1 := r.PathPrefix("/v1").Subrouter()
 		v1.Handle("/orders", guarded).Methods(http.MethodPost)
-		return serve(t, r)
+		return serve(tb, r)
 	},
-	"echo": func(t *testing.T, guarded http.Handler) string {
+	"echo": func(tb testing.TB, guarded http.Handler) string {
 		e := echo.New()
 		v1 := e.Group("/v1")
 		v1.POST("/orders", echo.WrapHandler(guarded))
-		return serve(t, e)
+		return serve(tb, e)
 	},
-	"fiber": func(t *testing.T, guarded http.Handler) string {
+	"fiber": func(tb testing.TB, guarded http.Handler) string {
 		app := fiber.New(fiber.Config{DisableStartupMessage: true})
 		v1 := app.Group("/v1")
 		v1.Post("/orders", adaptor.HTTPHandler(guarded))
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(tb, err)
 		served := make(chan error, 1)
 		go func() { served <- app.Listener(listener) }()
-		t.Cleanup(func() {
-			require.NoError(t, app.Shutdown())
-			require.NoError(t, <-served)
+		tb.Cleanup(func() {
+			require.NoError(tb, app.Shutdown())
+			require.NoError(tb, <-served)
 		})
 		return "http://" + listener.Addr().String()
 	},
 }
 
-func serve(t *testing.T, h http.Handler) string {
-	t.Helper()
+func serve(tb testing.TB, h http.Handler) string {
+	tb.Helper()
 	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s.URL
 }
 
