@@ -38,7 +38,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-var sagas = flag.Int("sdkgrpc.sagas", 2000, "how many sagas TestSagas_badProxy runs")
+var sagas = flag.Int("sdkgrpc.sagas", 500, "how many sagas TestSagas_badProxy runs")
 
 // The environment of an engine of TestSagas_badProxy.
 const (
