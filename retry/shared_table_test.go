@@ -384,6 +384,13 @@ func sharedWaits() (calls []sharedCall) {
 		{"Retry-After: 2026-03-01T12:00:07Z"}, {"Retry-After: Sun, 01 Mar 2026 12:00:07 UTC"},
 		{"Retry-After-Ms: 250"}, {"Retry-After-Ms: 0"}, {"Retry-After-Ms: x"}, {"X-Ms-Retry-After-Ms: 300"}, {"Retry-After: 1", "Retry-After-Ms: 250"}, {"Retry-After: 1", "Retry-After-Ms: 2500"},
 		{"Retry-After: 3", "Retry-After-Ms: 250"}, {"Retry-After: 3", "Retry-After-Ms: 2250"}, {"Retry-After-Ms: 3600000"},
+		{"Retry-After: Sat, 01 Jan 0000 00:00:00 GMT"}, {"Retry-After: Mon, 01 Jan 0001 00:00:00 GMT"}, {"Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"},
+		{"Retry-After: Sun, 01 Mar 2026 12:00:07 GMT", "Date: Sat, 01 Jan 0000 00:00:00 GMT"}, {"Retry-After: Sunday, 01-Mar-00 12:00:07 GMT"}, {"Retry-After: Sun Jan  1 00:00:00 0000"},
+		{"Retry-After: Tue, 31 Feb 2026 12:00:07 GMT"}, {"Retry-After: Tue, 31 Jun 2026 12:00:07 GMT"}, {"Retry-After: Sun, 29 Feb 2026 12:00:07 GMT"}, {"Retry-After: Sun, 00 Mar 2026 12:00:07 GMT"},
+		{"Retry-After: Xyz, 01 Mar 2026 12:00:07 GMT"}, {"Retry-After: Sun, 01 Foo 2026 12:00:07 GMT"}, {"Retry-After: sun, 01 mar 2026 12:00:07 GMT"}, {"Retry-After: Sun, 01 Mar 2026 12:00:60 GMT"},
+		{"Retry-After: Sun, 01 Mar 2026 24:00:07 GMT"}, {"Retry-After: Sun, 01 Mar 2026 12:00:07 +2500"}, {"Retry-After: Sun, 01 Mar 2026 12:00:06.5 GMT"}, {"Retry-After: Sun,  1 Mar 2026 12:00:07 GMT"},
+		{"Retry-After: 5", "Retry-After: 9", "Retry-After: 7"}, {"Retry-After: soon", "Retry-After: 5"}, {"Retry-After: 5", "Retry-After: Sun, 01 Mar 2026 12:00:07 GMT"}, {"Retry-After: 5", "Retry-After: "},
+		{"Retry-After: 99999999999999999999999999999999"}, {"Retry-After: 1_000"}, {"Retry-After: NaN"}, {"Retry-After: Infinity"}, {"Retry-After-Ms: NaN"}, {"Retry-After-Ms: 99999999999999999999999999999999"},
 	} {
 		calls = append(calls, sharedCall{Name: strings.Join(header, ", "), Keyed: true, Config: sharedConfig{MaxAttempts: 2}, Steps: []sharedStep{answered(503, header...)}})
 	}

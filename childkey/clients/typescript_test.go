@@ -32,13 +32,15 @@ func TestTypeScript(t *testing.T) {
 }
 
 // The files in dist are in the tree, so that nobody needs a compiler to use the client. They are what the compiler makes
-// of src, in its strict mode.
+// of src, in its strict mode: dist is for import, and dist/cjs for require.
 func TestTypeScript_dist(t *testing.T) {
 	t.Parallel()
 	need(t, "node", "npm")
 	out := t.TempDir()
 	compile(t, "typescript", "-p", ".", "--outDir", out)
+	compile(t, "typescript", "-p", "tsconfig.cjs.json", "--outDir", filepath.Join(out, "cjs"))
 	made, kept := readFolder(t, out), readFolder(t, "typescript/dist")
+	made["cjs/package.json"] = "{\n  \"type\": \"commonjs\"\n}\n" // without it Node would take these files for modules
 	for name, text := range made {
 		require.Equal(t, text, kept[name], "dist/%s is not what src makes: npm run build", name)
 	}
@@ -93,16 +95,24 @@ func TestTypeScript_package(t *testing.T) {
 		import { derive } from 'fanonce';
 		console.log(derive('018f3c1e-7b7a-4d2c-9a51-0c6d5e4f3a2b', 'payment', 'charge'));`)
 	require.Equal(t, "a8a1a15ccb704b1551db7aaf0445a2c1\n", said)
+	said = run(t, dir, "node", "--input-type=commonjs", "-e", `
+		const { derive } = require('fanonce');
+		console.log(derive('018f3c1e-7b7a-4d2c-9a51-0c6d5e4f3a2b', 'payment', 'charge'), require.resolve('fanonce'));`)
+	require.Contains(t, said, "a8a1a15ccb704b1551db7aaf0445a2c1 ")
+	require.Contains(t, said, filepath.Join("dist", "cjs", "index.js"))
 
 	text, err := os.ReadFile("typescript/tests/types/consumer.ts")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "consumer.ts"), text, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "consumer.cts"), text, 0o600))
 	strict := []string{"--noEmit", "--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "consumer.ts"}
 	compile(t, dir, append([]string{"--lib", "es2022,dom,dom.iterable", "--module", "esnext", "--moduleResolution", "bundler"}, strict...)...)
 	modules, err := npmtest.Modules("typescript")
 	require.NoError(t, err)
 	types := filepath.Join(modules, "@types")
-	compile(t, dir, append([]string{"--lib", "es2022", "--typeRoots", types, "--types", "node", "--module", "nodenext", "--moduleResolution", "nodenext"}, strict...)...)
+	node := []string{"--lib", "es2022", "--typeRoots", types, "--types", "node"}
+	compile(t, dir, append(append(node, "--module", "nodenext", "--moduleResolution", "nodenext", "consumer.cts"), strict...)...)
+	compile(t, dir, append(append(node, "--module", "commonjs", "--moduleResolution", "node10"), strict...)...)
 }
 
 func checkPublished(t *testing.T, dir string) {
@@ -165,16 +175,18 @@ func compile(t *testing.T, dir string, args ...string) {
 	run(t, dir, "node", append([]string{filepath.Join(modules, "typescript", "bin", "tsc")}, args...)...)
 }
 
+// readFolder returns the files below dir by their path in it.
 func readFolder(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	files := map[string]string{}
-	for _, entry := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-		require.NoError(t, err)
-		files[entry.Name()] = string(text)
-	}
+	files, tree := map[string]string{}, os.DirFS(dir)
+	require.NoError(t, fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(tree, name)
+		files[name] = string(text)
+		return err
+	}))
 	require.NotEmpty(t, files)
 	return files
 }

@@ -191,13 +191,16 @@ def derive(parent: str, service: str, operation: str, *discriminators: Text, enc
     return _encode(encoding, hashlib.sha256(_tuple(("childkey/v1", parent, service, operation), tail)).digest())
 
 
-def from_parts(namespace: str, *parts: Text, encoding: str = "hex32") -> str:
-    """Return the parent key of an intent that has a business id, such as ``from_parts("checkout", "order-42")``."""
+def from_parts(namespace: str, *parts: Text) -> str:
+    """Return the parent key of an intent that has a business id, such as ``from_parts("checkout", "order-42")``.
+
+    There are 1 to 8 parts of 1 to 256 bytes each. A parent is always hex32. Raises InputError.
+    """
     _check_name("namespace", namespace)
     tail = _check_list("part", parts)
     if not tail:
         raise InputError("empty", "no parts")
-    return _encode(encoding, hashlib.sha256(_tuple(("parentkey/v1", namespace), tail)).digest())
+    return _encode("hex32", hashlib.sha256(_tuple(("parentkey/v1", namespace), tail)).digest())
 
 
 def hop(scope: str, namespace: str, key: str) -> str:
@@ -301,11 +304,15 @@ def _media_type(content_type: str) -> str:
     return content_type.split(";")[0].strip().lower()
 
 
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _json_object(body: bytes) -> Optional[Dict[str, Any]]:
     if len(body) > _MAX_PROBLEM:
         return None
     try:
-        value = json.loads(body.decode("utf-8"))
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -370,23 +377,28 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace")[: 1 << 10].decode("utf-8", "ignore")
 
 
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = "(" + "|".join(_MONTHS) + ")"
-_CLOCK = r"(\d{2}):(\d{2}):(\d{2})"
-_IMF = re.compile(rf"[A-Z][a-z]{{2}}, (\d{{1,2}}) {_MONTH} (\d{{4}}) {_CLOCK} (?:GMT|UTC|([+-]\d{{2}})(\d{{2}}))\Z")
-_RFC850 = re.compile(rf"[A-Z][a-z]+day, (\d{{2}})-{_MONTH}-(\d{{2}}) {_CLOCK} GMT\Z")
-_ASCTIME = re.compile(rf"[A-Z][a-z]{{2}} {_MONTH} ([ \d]\d) {_CLOCK} (\d{{4}})\Z")
+_CLOCK = r"([0-9]{1,2}):([0-9]{2}):([0-9]{2}(?:[.][0-9]+)?)"
+_DAY = "(?:mon|tue|wed|thu|fri|sat|sun)"
+_LONG_DAY = "(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+_IMF = re.compile(rf"{_DAY}, +([0-9]{{1,2}}) +{_MONTH} +([0-9]{{4}}) +{_CLOCK} +(?:GMT|UTC|([+-])([0-9]{{2}})([0-9]{{2}}))\Z", re.I)
+_RFC850 = re.compile(rf"{_LONG_DAY}, +([0-9]{{2}})-{_MONTH}-([0-9]{{2}}) +{_CLOCK} +GMT\Z", re.I)
+_ASCTIME = re.compile(rf"{_DAY} +{_MONTH} +([0-9]{{1,2}}) +{_CLOCK} +([0-9]{{4}})\Z", re.I)
 
 
 def _http_date(text: str) -> Optional[float]:
     """Return the seconds since 1970 of an HTTP date (RFC 9110 section 5.6.7); None if text is not one.
 
-    The zone may be UTC or a number, as some servers write it.
+    The zone may be UTC or a number, as some servers write it. A day that its month does not have makes no date.
     """
     found, zone = _IMF.match(text), 0
     if found:
-        day, month, year, h, m, s, hours, minutes = found.groups()
-        zone = int(hours or 0) * 3600 + int((hours or "+")[0] + (minutes or "0")) * 60
+        day, month, year, h, m, s, sign, hours, minutes = found.groups()
+        if sign:
+            if int(hours) > 24 or int(minutes) > 60:
+                return None
+            zone = int(sign + "1") * (int(hours) * 3600 + int(minutes) * 60)
     else:
         found = _RFC850.match(text)
         if found:
@@ -397,9 +409,21 @@ def _http_date(text: str) -> Optional[float]:
             if not found:
                 return None
             month, day, h, m, s, year = found.groups()
-    if not (int(h) < 24 and int(m) < 60 and int(s) < 60 and 1 <= int(day) <= 31):
+    second = float(s)
+    # The calendar repeats itself every 400 years, and Python's has no year 0.
+    cycle, year_of_cycle = divmod(int(year), 400)
+    like, number = 2000 + year_of_cycle, _MONTHS.index(month.lower()) + 1
+    if not (int(h) < 24 and int(m) < 60 and second < 60 and 1 <= int(day) <= calendar.monthrange(like, number)[1]):
         return None
-    return float(calendar.timegm((int(year), _MONTHS.index(month) + 1, int(day), int(h), int(m), int(s)))) - zone
+    return calendar.timegm((like, number, int(day), int(h), int(m), 0)) + second + (cycle - 5) * 146097 * 86400 - zone
+
+
+# Some libraries join the lines of a header with commas. A date has a comma of its own, before its day.
+_JOINT = re.compile(r",(?![ \t]*[0-9]{1,2}[ -][A-Za-z]{3}[ -][0-9])")
+
+
+def _lines(headers: Headers, name: str) -> List[str]:
+    return [text.strip(" \t") for line in headers.all(name) for text in _JOINT.split(line)]
 
 
 def _whole(text: str) -> Optional[float]:
@@ -412,11 +436,10 @@ def retry_after(headers: Headers, now: float) -> float:
     """Return how many seconds an answer asks to wait; 0 if it asks for nothing that can be read.
 
     ``now`` is the time since 1970 in seconds, for a date without a Date header. Retry-After-Ms counts like
-    Retry-After, and replaces it where it is the same wait before it was rounded up.
+    Retry-After, and replaces it where it is the same wait before it was rounded up. The longest of several lines counts.
     """
     wait = None
-    for text in headers.all(HEADER_RETRY_AFTER):
-        text = text.strip(" \t")
+    for text in _lines(headers, HEADER_RETRY_AFTER):
         seconds = _whole(text)
         if seconds is None:
             at = _http_date(text)
@@ -426,8 +449,8 @@ def retry_after(headers: Headers, now: float) -> float:
             wait = max(wait or 0.0, seconds)
     finer = None
     for name in (HEADER_RETRY_AFTER_MS, "X-Ms-Retry-After-Ms"):
-        for text in headers.all(name):
-            ms = _whole(text.strip(" \t"))
+        for text in _lines(headers, name):
+            ms = _whole(text)
             if ms is not None:
                 finer = max(finer or 0.0, ms / 1000)
     if finer is None:
@@ -650,7 +673,10 @@ class RetryError(Exception):
 
 
 def _number(name: str, value: float, low: float, *, above: bool = False) -> None:
-    ok = isinstance(value, (int, float)) and math.isfinite(value) and (value > low if above else value >= low)
+    try:
+        ok = isinstance(value, (int, float)) and math.isfinite(value) and (value > low if above else value >= low)
+    except OverflowError:  # an int beyond every float
+        ok = False
     if not ok:
         raise ConfigError(f"{name}: {value!r}, want {'more than' if above else 'at least'} {low}")
 
@@ -830,8 +856,14 @@ class Client:
         return _Run(self, method, url, body, headers, key, timeout, cancel, service, resumed).loop()
 
     def json(self, method: str, url: str, value: Any, *, headers: Optional[Mapping[str, str]] = None, **call: Any) -> Response:
-        """Is send with a value as its JSON body. The bytes are made once: every attempt has the same."""
-        body = json.dumps(value, separators=(",", ":")).encode()
+        """Is send with a value as its JSON body. The bytes are made once: every attempt has the same.
+
+        Raises InvalidCallError for a value that JSON does not have, such as NaN, before anything is sent.
+        """
+        try:
+            body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidCallError(f"value: not JSON: {error}") from error
         return self.send(method, url, body, headers={"Content-Type": "application/json", **(headers or {})}, **call)
 
 
@@ -898,7 +930,7 @@ class _Run:
         v = self.classify(answer, layer)
         if not layer and self.unmarked(answer) and self.tally.maybe and v.action == _STOP:  # a proxy's word, as a 502 is
             v = _row(v.outcome, _RETRY, v.evidence + ", and not by the service's guard", v.proven)
-        asked = problem.retry_after_ms / 1000 if problem and problem.retry_after_ms > 0 else retry_after(answer.headers, self.client._now())
+        asked = min(problem.retry_after_ms, 1 << 63) / 1000 if problem and problem.retry_after_ms > 0 else retry_after(answer.headers, self.client._now())
         forbids = answer.headers.flag(HEADER_SHOULD_RETRY) is False and answer.status != 401
         return _Verdict(v.outcome, v.action, v.proven, v.evidence, asked, forbids)
 
@@ -1046,7 +1078,10 @@ def _freeze(
     if not valid:
         raise InvalidCallError("url: want an absolute http or https URL, in ASCII")
     if isinstance(body, str):
-        body = _utf8(body, "body", "bad-key")
+        try:
+            body = body.encode("utf-8")
+        except UnicodeEncodeError:  # without the cause, which repeats the body
+            raise InvalidCallError("body: a lone surrogate, which has no bytes in UTF-8") from None
     elif body is not None and not isinstance(body, (bytes, bytearray)):
         raise InvalidCallError("body: want bytes, str or None: a stream cannot be sent twice")
     lines: Dict[str, str] = {}

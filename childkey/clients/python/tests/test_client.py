@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import pathlib
 import socket
 import ssl
@@ -113,11 +114,41 @@ class Table(unittest.TestCase):
             (fanonce.InvalidCallError, ("POST", "http://a/", iter(())), {}),
             (fanonce.InvalidCallError, ("POST", "http://a/"), {"headers": {"X": "a\r\nb"}}),
             (fanonce.InvalidCallError, ("POST", "http://a/"), {"headers": {"X Y": "a"}}),
+            (fanonce.InvalidCallError, ("POST", "http://a/", "\ud800"), {}),
             (fanonce.ConfigError, ("POST", "http://a/"), {"timeout": -1}),
+            (fanonce.ConfigError, ("POST", "http://a/"), {"timeout": 10**400}),
         ):
             with self.assertRaises(error, msg=f"{args} {kwargs}"):
                 client.send(*args, **kwargs)
         self.assertEqual(sent, [])
+
+    def test_no_json_is_not_sent(self):
+        sent, deep = [], []
+        client = fanonce.Client(transport=script([{"status": 200}], sent), guarded=False)
+        deep.append(deep)
+        for value in (float("nan"), {"cents": float("inf")}, [-math.inf], object(), b"x", {1, 2}, deep, 10**5000):
+            with self.assertRaises(fanonce.InvalidCallError):
+                client.json("POST", "http://a/", value, key="k")
+        self.assertEqual(sent, [])
+        client.json("POST", "http://a/", {"big": 2**63 + 1, "half": "\ud800", "none": None}, key="k")
+        self.assertEqual(sent[0].body, b'{"big":9223372036854775809,"half":"\\ud800","none":null}')
+
+    def test_no_answer_raises_anything_else(self):
+        problem = {"type": "https://fanonce.dev/problems/in-progress", "code": "in-progress", "retry_after_ms": 7}
+        odd = [["Retry-After", "9" * 5000], ["Retry-After", "\u0661\u0662"], ["Retry-After-Ms", "9" * 400], ["Retry-After", "Sat, 01 Jan 0000 00:00:00 +9999"],
+               ["Idempotency-Code", "\ud800"], ["Date", "Fri, 31 Dec 9999 23:59:59 -2400"], ["Content-Type", ";"]]
+        bodies = [json.dumps(problem).replace("7", n) for n in ("9" * 4000, "9" * 5000, "-1", "1e999", "NaN", "null")]
+        bodies += ['{"error":{"code":NaN,"message":"\\ud800"}}', '{"code":1e999}', '{"code":%s}' % ("9" * 4000), "[" * 5000, '"\\ud800"', "", "\ufeff{}"]
+        for header in [[h] for h in odd] + [odd]:
+            for body in bodies:
+                for kind in ("application/problem+json", "application/json", "text/plain"):
+                    step = {"status": 409, "header": [*header, ["Content-Type", kind]], "body": body}
+                    with self.assertRaises(fanonce.RetryError):
+                        fanonce.Client(transport=script([step], []), max_attempts=2, max_polls=1, sleep=lambda _: None).send("POST", "http://a/", key="k")
+
+    def test_lines_that_a_library_joined(self):
+        for line, want in (("5, 9", 9), ("9,soon", 9), ("5, Sun, 01 Mar 2026 12:00:07 GMT", 7), ("Sunday, 01-Mar-26 12:00:07 GMT, 5", 7), (", ", 0)):
+            self.assertEqual(fanonce.retry_after(fanonce.Headers({"Retry-After": line}), NOW), want, line)
 
     def test_bad_configuration(self):
         for options in ({"max_attempts": 0}, {"max_polls": -1}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"retry_after_cap": -1},

@@ -6,7 +6,7 @@ export interface RetryInit extends RequestInit {
      * Without a key only GET, HEAD, OPTIONS, PUT and DELETE are sent again after they may have arrived.
      */
     key?: string;
-    /** A value that is sent as JSON, instead of `body`. */
+    /** A value that is sent as JSON, instead of `body`. NaN and the infinities are refused: JSON does not have them. */
     json?: unknown;
     /** The milliseconds that the whole call may take, if they are fewer than those of the client. */
     timeout?: number;

@@ -93,7 +93,7 @@ function bodyOf(body, json) {
 function stringify(json) {
     let text;
     try {
-        text = JSON.stringify(json);
+        text = JSON.stringify(json, refuseNonFinite);
     }
     catch (error) {
         throw new InvalidCallError('json: it cannot be encoded', { cause: error });
@@ -102,6 +102,13 @@ function stringify(json) {
         throw new InvalidCallError('json: it cannot be encoded');
     }
     return text;
+}
+// refuseNonFinite refuses a number that JSON does not have: JSON.stringify would send null in its place.
+function refuseNonFinite(_, value) {
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+        throw new RangeError(`${value} is not JSON`);
+    }
+    return value;
 }
 // keyOf puts the key into the headers of the request, and returns its bare form; '' if there is none.
 function keyOf(request, key) {

@@ -31,7 +31,7 @@ export function first(headers, name) {
 // lines returns the values of a header, which Headers joins with commas. A date has a comma of its own, before its day.
 function lines(headers, name) {
     const text = headers.get(name);
-    return text === null ? [] : text.split(/,(?![ \t]*\d{1,2}[ -][A-Z][a-z]{2}[ -]\d)/).map((line) => line.trim());
+    return text === null ? [] : text.split(/,(?![ \t]*[0-9]{1,2}[ -][A-Za-z]{3}[ -][0-9])/).map((line) => line.trim());
 }
 /**
  * Returns how many milliseconds an answer asks to wait; 0 if it asks for nothing that can be read.
@@ -59,14 +59,16 @@ function until(line, headers, now) {
     const at = httpDate(line);
     return at === undefined ? undefined : Math.max(at - (httpDate(headers.get('Date') ?? '') ?? now), 0);
 }
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 const MONTH = `(?<month>${MONTHS.join('|')})`;
-const CLOCK = '(?<h>\\d{2}):(?<m>\\d{2}):(?<s>\\d{2})';
+const CLOCK = '(?<h>[0-9]{1,2}):(?<m>[0-9]{2}):(?<s>[0-9]{2}(?:[.][0-9]+)?)';
+const DAY = '(?:mon|tue|wed|thu|fri|sat|sun)';
+const LONG_DAY = '(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)';
 // The three forms of a date (RFC 9110 section 5.6.7), and what servers write for GMT. Date.parse takes many more.
 const DATES = [
-    new RegExp(`^[A-Z][a-z]{2}, (?<day>\\d{1,2}) ${MONTH} (?<year>\\d{4}) ${CLOCK} (?:GMT|UTC|(?<zone>[+-]\\d{4}))$`),
-    new RegExp(`^[A-Z][a-z]+day, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${CLOCK} GMT$`),
-    new RegExp(`^[A-Z][a-z]{2} ${MONTH} (?<day>[ \\d]\\d) ${CLOCK} (?<year>\\d{4})$`),
+    new RegExp(`^${DAY}, +(?<day>[0-9]{1,2}) +${MONTH} +(?<year>[0-9]{4}) +${CLOCK} +(?:GMT|UTC|(?<zone>[+-][0-9]{4}))$`, 'i'),
+    new RegExp(`^${LONG_DAY}, +(?<day>[0-9]{2})-${MONTH}-(?<year>[0-9]{2}) +${CLOCK} +GMT$`, 'i'),
+    new RegExp(`^${DAY} +${MONTH} +(?<day>[0-9]{1,2}) +${CLOCK} +(?<year>[0-9]{4})$`, 'i'),
 ];
 // httpDate returns the milliseconds since 1970 of an HTTP date; undefined if text is not one.
 function httpDate(text) {
@@ -75,11 +77,15 @@ function httpDate(text) {
         return undefined;
     }
     const [day, h, m, s] = [Number(found.day), Number(found.h), Number(found.m), Number(found.s)];
-    if (h > 23 || m > 59 || s > 59 || day < 1 || day > 31) {
+    const zone = Number(found.zone ?? 0); // as +0130
+    if (h > 23 || m > 59 || s >= 60 || Math.abs(zone) >= 2500 || Math.abs(zone % 100) > 60) {
         return undefined;
     }
     const year = found.year.length === 2 ? Number(found.year) + (Number(found.year) >= 69 ? 1900 : 2000) : Number(found.year);
-    const date = new Date(Date.UTC(2000, 0, 1, h, m, s));
-    const zone = Number(found.zone ?? 0); // as +0130
-    return date.setUTCFullYear(year, MONTHS.indexOf(found.month), day) - (Math.trunc(zone / 100) * 60 + zone % 100) * 60_000;
+    const date = new Date(0);
+    date.setUTCFullYear(year, MONTHS.indexOf(found.month.toLowerCase()), day);
+    if (date.getUTCDate() !== day) { // a month without such a day
+        return undefined;
+    }
+    return date.setUTCHours(h, m, 0, s * 1000) - (Math.trunc(zone / 100) * 60 + zone % 100) * 60_000;
 }

@@ -12,7 +12,7 @@ export interface RetryInit extends RequestInit {
    * Without a key only GET, HEAD, OPTIONS, PUT and DELETE are sent again after they may have arrived.
    */
   key?: string;
-  /** A value that is sent as JSON, instead of `body`. */
+  /** A value that is sent as JSON, instead of `body`. NaN and the infinities are refused: JSON does not have them. */
   json?: unknown;
   /** The milliseconds that the whole call may take, if they are fewer than those of the client. */
   timeout?: number;
@@ -136,7 +136,7 @@ function bodyOf(body: unknown, json: unknown): RequestInit {
 function stringify(json: unknown): string {
   let text: string | undefined;
   try {
-    text = JSON.stringify(json);
+    text = JSON.stringify(json, refuseNonFinite);
   } catch (error) {
     throw new InvalidCallError('json: it cannot be encoded', { cause: error });
   }
@@ -144,6 +144,14 @@ function stringify(json: unknown): string {
     throw new InvalidCallError('json: it cannot be encoded');
   }
   return text;
+}
+
+// refuseNonFinite refuses a number that JSON does not have: JSON.stringify would send null in its place.
+function refuseNonFinite(_: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw new RangeError(`${value} is not JSON`);
+  }
+  return value;
 }
 
 // keyOf puts the key into the headers of the request, and returns its bare form; '' if there is none.

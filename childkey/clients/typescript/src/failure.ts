@@ -98,7 +98,8 @@ function unconnected(error: object): boolean {
   if (Array.isArray(errors)) {
     return errors.length > 0 && errors.every((e) => typeof e === 'object' && e !== null && causes(e).some(unconnected));
   }
-  return error instanceof UnsentError || member(error, 'syscall') === 'connect' || member(error, 'code') === 'UND_ERR_CONNECT_TIMEOUT';
+  // By its name, because a program can load the package as a module and by require, and then has two such classes.
+  return member(error, 'name') === 'UnsentError' || member(error, 'syscall') === 'connect' || member(error, 'code') === 'UND_ERR_CONNECT_TIMEOUT';
 }
 
 function member(e: object, name: string): unknown {

@@ -66,6 +66,9 @@ test('bad calls are not sent', async () => {
     [InvalidCallError, post({ json: cyclic })],
     [InvalidCallError, post({ json: 1n })],
     [InvalidCallError, post({ json: () => 1 })],
+    [InvalidCallError, post({ json: NaN })],
+    [InvalidCallError, post({ json: { cents: Infinity } })],
+    [InvalidCallError, post({ json: [[-Infinity]] })],
     [InvalidCallError, post({ redirect: 'follow' })],
     [InvalidCallError, post({ signal: {} })],
     [ConfigError, post({ timeout: -1 })],
@@ -389,7 +392,7 @@ test('Retry-After in several lines', () => {
     [['Sun, 01 Mar 2026 12:00:07 GMT', '5'], 7000],
     [['5', 'Sunday, 01-Mar-26 12:00:07 GMT'], 7000],
     [['Sun Mar  1 12:00:07 2026', '9'], 9000],
-    [['Sun, 31 Feb 2026 12:00:00 GMT'], 2 * 86_400_000], // as a calendar counts on
+    [['Sun, 31 Feb 2026 12:00:00 GMT'], 0],
     [['Sun, 01 Mar 2026 25:00:00 GMT'], 0],
     [[], 0],
   ]) {
