@@ -75,5 +75,5 @@ func ExampleClient_RoundTripper() {
 	fmt.Println("bookings:", d.Effects())
 	// Output:
 	// 200 deliveries: 3
-	// bookings: map["0cc83ab71c33cb3d2ed371a694ce9228":1]
+	// bookings: map[0cc83ab71c33cb3d2ed371a694ce9228:1]
 }

@@ -47,9 +47,9 @@ func TestCall_onceWhateverHappensOnTheWay(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, hold{"h-1"}, got)
 			key := child(ctx, t, "inventory", "reserve")
-			require.Equal(t, map[string]int{key.Quoted(): 1}, d.Effects())
+			require.Equal(t, map[string]int{key.String(): 1}, d.Effects())
 			for _, r := range d.Requests() {
-				require.Equal(t, key.Quoted(), r.Key)
+				require.Equal(t, key.String(), r.Key)
 				require.JSONEq(t, `{"SKUs":["a"]}`, string(r.Body))
 				require.Equal(t, "application/json", r.Header.Get("Content-Type"))
 				require.NotContains(t, fmt.Sprint(r.Path, r.Header, string(r.Body)), "p-1", "the parent key was forwarded")
@@ -96,7 +96,7 @@ func TestCall_changedPayloadKeepsItsKey(t *testing.T) {
 	require.ErrorIs(t, err, retry.ErrRejected)
 	require.False(t, sdk.Resumable(err), "neither a retry nor a new key is the remedy")
 	require.Len(t, d.Requests(), 2)
-	require.Equal(t, map[string]int{child(parent(t, "p"), t, "payment", "charge").Quoted(): 1}, d.Effects())
+	require.Equal(t, map[string]int{child(parent(t, "p"), t, "payment", "charge").String(): 1}, d.Effects())
 }
 
 // An answer of 401 is as final as any, but for the next run, which asks for
@@ -208,7 +208,7 @@ func TestSend_untyped(t *testing.T) {
 	require.Equal(t, "/v1/things/a/b", got.Path)
 	require.Equal(t, http.MethodPatch, got.Method)
 	require.Equal(t, "application/xml", got.Header.Get("Content-Type"))
-	require.Equal(t, child(ctx, t, "s", "o", "x").Quoted(), got.Key)
+	require.Equal(t, child(ctx, t, "s", "o", "x").String(), got.Key)
 }
 
 func TestCall_undecodableAnswerIsCompleted(t *testing.T) {

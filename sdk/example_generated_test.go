@@ -96,5 +96,5 @@ func ExampleClient_RoundTripper() {
 	fmt.Println("bookings:", shipping.Effects())
 	// Output:
 	// booking-1 deliveries: 3
-	// bookings: map["efae28f5e6e787af993542538fe8752e":1]
+	// bookings: map[efae28f5e6e787af993542538fe8752e:1]
 }

@@ -59,8 +59,8 @@ func ExampleCall_restart() {
 	// Output:
 	// unknown: true
 	// id-of/reservations id-of/charges <nil>
-	// /reservations under "2ef17f9ec9228e7bc0e7bc4040ae779e" effects: 1
-	// /charges under "70adfb94e3bab039d04a924126692233" effects: 1
-	// /reservations under "2ef17f9ec9228e7bc0e7bc4040ae779e" effects: 1
-	// /charges under "70adfb94e3bab039d04a924126692233" effects: 1
+	// /reservations under 2ef17f9ec9228e7bc0e7bc4040ae779e effects: 1
+	// /charges under 70adfb94e3bab039d04a924126692233 effects: 1
+	// /reservations under 2ef17f9ec9228e7bc0e7bc4040ae779e effects: 1
+	// /charges under 70adfb94e3bab039d04a924126692233 effects: 1
 }

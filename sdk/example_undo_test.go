@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/sdk"
@@ -34,7 +35,7 @@ func ExampleCallUndo() {
 	requests := d.Requests()
 	reservation, release := requests[0], requests[len(requests)-1]
 	fmt.Println(release.Path, string(release.Body))
-	fmt.Println("names it:", release.Header.Get("Idempotency-Cancels") == reservation.Key)
+	fmt.Println("names it:", release.Header.Get("Idempotency-Cancels") == strconv.Quote(reservation.Key))
 	fmt.Println("key of its own:", release.Key != reservation.Key)
 	// Output:
 	// resumable: true

@@ -66,8 +66,8 @@ func TestFanout_results(t *testing.T) { // not parallel: counts goroutines
 	require.Len(t, results, 3)
 	require.Equal(t, sdk.Result{Name: "inventory.reserve", Outcome: retry.Completed, Value: hold{"x"}}, results["inventory.reserve"])
 	require.Equal(t, map[string]int{
-		child(ctx, t, "inventory", "reserve").Quoted(): 1,
-		child(ctx, t, "payment", "charge").Quoted():    1,
+		child(ctx, t, "inventory", "reserve").String(): 1,
+		child(ctx, t, "payment", "charge").String():    1,
 	}, d.Effects())
 }
 

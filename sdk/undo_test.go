@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -29,8 +30,8 @@ func TestCallUndo_hasAKeyOfItsOwnAndNamesTheForwardOne(t *testing.T) {
 	require.Len(t, seen, 4)
 	for i, sku := range []string{"a", "b"} {
 		forward, undo := seen[2*i], seen[2*i+1]
-		require.Equal(t, forward.Key, undo.Header.Get(wire.HeaderCancels))
-		require.Equal(t, child(ctx, t, "inventory", "release", sku).Quoted(), undo.Key)
+		require.Equal(t, strconv.Quote(forward.Key), undo.Header.Get(wire.HeaderCancels))
+		require.Equal(t, child(ctx, t, "inventory", "release", sku).String(), undo.Key)
 		require.JSONEq(t, `{"input":{"SKUs":["`+sku+`"]},"output":{"ID":"`+sku+`"}}`, string(undo.Body))
 		require.Empty(t, forward.Header.Get(wire.HeaderCancels))
 	}

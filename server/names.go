@@ -4,8 +4,6 @@ import "github.com/fanonce/fanonce/server/store"
 
 // The names of package store that handlers and their callers use.
 type (
-	// Effect says where a route's effects go; [store.Effect] has the table.
-	Effect = store.Effect
 	// Fate is what [Barrier] tells an undo about the forward call.
 	Fate = store.Fate
 	// State is the state of a key.
@@ -14,6 +12,57 @@ type (
 	// and has no answer.
 	RefusedError = store.RefusedError
 )
+
+// Effect says where a route's effects go. It decides what follows when a run fails or its process dies. Every
+// route declares one, without a default. The result of a run decides what is stored:
+//
+//	                                   Transactional            Keyed                   Opaque
+//	status below 500, or Final         commit rows and answer   store it, with hooks    store it
+//	401 403 407 408 421 423 425 429    roll back, release       release                 release
+//	5xx, panic, Goexit, unfit answer   roll back, release       release, may have run   unknown
+//	Release                            roll back, release       release, may have run   release, may have run
+//	Rollback, status below 500         roll back, store it      -                       -
+//	a statement was refused:
+//	  4xx that is stored               roll back, store it      as the handler answers  as the handler answers
+//	  2xx and 3xx                      transaction-failed       as the handler answers  as the handler answers
+//	the COMMIT was refused             transaction-failed       transaction-failed      -
+//	the transaction was lost           run once more            complete once more      -
+//
+// Every further call with the key gets the stored answer. A released key runs with the next call. An undo of a
+// released key, or of a stored status of 400 or above, is told [NeverRan]. If some run of the key may have had
+// effects it is told [MaybeRan]. An unknown key is outcome-unknown to every further call until [Guard.Resolve]
+// or Reconcile of the [Route] decides. Final, Release and Rollback are the options of [Settle]. For
+// handlers that means:
+//
+//   - A Transactional handler's status below 500 commits its rows, also a 4xx. Settle
+//     with Rollback to discard them.
+//   - A Keyed or Opaque handler answers with a 4xx only where nothing that it did or
+//     called took effect, or when it has undone that: the caller takes a 4xx for proof
+//     that there is no effect, and so does an undo.
+//   - 401, 403, 407, 408, 421, 423, 425 and 429 release the key of an Opaque handler
+//     too, and the next call runs it again. A handler that had its effect must not
+//     answer with one of them: with another status, or Final, nothing runs again, and
+//     only a status below 400 says that the effect is there.
+//
+// The last four rows are about the transaction of the run, and that of completion hooks:
+//
+//   - A statement is refused because of what it says, such as a violated constraint: see
+//     [store.TxError]. It does not matter whether the handler looked at the error. A savepoint
+//     that was rolled back ends the matter. transaction-failed is 500, no retry can help,
+//     and the key is released. The log says at level Error what to correct.
+//   - If a constraint refuses the COMMIT, OnCommitError of the [Route] can make an
+//     answer of it, which is stored.
+//   - A statement that a completion hook sent, or its COMMIT, is refused: the answer is
+//     transaction-failed too, and the released key counts as one that may have run. After
+//     a hook's own error a retry can help, and the answer says so.
+//   - A transaction that is lost, mostly with its connection, runs once more at once. A
+//     second loss is 503 store-unavailable, whatever the handler answered, and counts as
+//     a death of the run. Trouble of the database, such as a full disk or a statement
+//     timeout, is 503 at once, and the key is released.
+//
+// After a panic or [runtime.Goexit] the key is settled as after a 5xx, and the panic
+// goes on: nothing is recovered.
+type Effect = store.Effect
 
 // The classes of an [Effect].
 const (

@@ -59,7 +59,7 @@ var situations = []Situation{
 	{KeyExpired, 412, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
 	{ResponseGone, 410, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
 	{KeyCancelled, 410, "FAILED_PRECONDITION", "The request was cancelled or undone", false, false},
-	{OutcomeUnknown, 423, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
+	{OutcomeUnknown, 423, "FAILED_PRECONDITION", "It is not known whether this took effect", false, false},
 	{LeaseLost, 409, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
 	{BodyTooLarge, 413, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},
 	{NotStorable, 500, "INTERNAL", "The handler's answer cannot be stored", false, false},

@@ -229,26 +229,36 @@ func (t *transport) classifyConnect(a retry.Answer) (retry.Verdict, bool) {
 	return verdict(code.Code(s.GetCode()).String(), a), true
 }
 
-// Status returns the status that a call ended with, with its details. err is the error of a call of
-// this package, of sdk.Call over it, or of a fan-out. It returns nil if no attempt ended with a status.
+// Status returns the status that a call ended with, with its details; nil if err is nil. err is the error of a call of
+// this package, of sdk.Call over it, or of a fan-out. Where no attempt ended with a status it is the one that
+// [Error.GRPCStatus] describes, so that Status(err).Code() is OK only for a call without an error. Any other error has
+// the status that [status.Convert] finds.
 func Status(err error) *status.Status {
 	var own *Error
-	if errors.As(err, &own) {
+	if errors.As(err, &own) && own.status != nil {
 		return own.status
 	}
 	var failed *retry.Error
 	if !errors.As(err, &failed) {
-		return nil
+		return status.Convert(err)
 	}
+	if s := statusIn(failed.Body); s != nil {
+		return s
+	}
+	return localStatus(failed)
+}
+
+// statusIn returns the status that an answer's body has; nil if it has none.
+func statusIn(body []byte) *status.Status {
 	var p problem
-	if json.Unmarshal(failed.Body, &p) == nil && p.GRPCStatus != "" {
+	if json.Unmarshal(body, &p) == nil && p.GRPCStatus != "" {
 		var s spb.Status
 		data, err := base64.StdEncoding.DecodeString(p.GRPCStatus)
 		if err == nil && proto.Unmarshal(data, &s) == nil {
 			return status.FromProto(&s)
 		}
 	}
-	if s, ok := readConnect(failed.Body); ok {
+	if s, ok := readConnect(body); ok {
 		return status.FromProto(s)
 	}
 	return nil

@@ -339,7 +339,11 @@ func TestConnectService_proxy(t *testing.T) {
 	_, err = sdk.Call(under(t.Context(), "k"), client, reserve, line("tea"))
 	require.ErrorIs(t, err, retry.ErrUnknown)
 	require.EqualValues(t, 4, made.Load())
-	require.Nil(t, sdkgrpc.Status(err))
+	require.Equal(t, codes.Unavailable, sdkgrpc.Status(err).Code(), "an error is never OK")
 	require.Nil(t, sdkgrpc.Status(nil))
-	require.Nil(t, sdkgrpc.Status(errors.New("other")))
+	require.Equal(t, codes.Unknown, sdkgrpc.Status(errors.New("other")).Code())
+
+	_, err = sdk.Call(t.Context(), client, reserve, line("tea")) // without a parent key
+	require.Error(t, err)
+	require.NotEqual(t, codes.OK, sdkgrpc.Status(err).Code(), "not sent")
 }

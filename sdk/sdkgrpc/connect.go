@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/fanonce/fanonce/sdk"
@@ -104,9 +105,22 @@ func (c *connectStub) end(ctx context.Context, err error) (answer, error) {
 		}
 		return answer{}, err
 	}
+	return answer{status: toStatus(failed), header: incoming(failed.Meta())}, nil
+}
+
+// toStatus returns the status that connect made of an attempt. The codes of connect have the numbers of gRPC's.
+func toStatus(failed *connect.Error) *spb.Status {
 	p := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()} //nolint:gosec // codes are small
 	for _, d := range failed.Details() {
 		p.Details = append(p.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
-	return answer{status: p, header: incoming(failed.Meta())}, nil
+	return p
+}
+
+// status returns that of the last attempt, also if connect made it here.
+func (c *connectStub) status() *status.Status {
+	if s := c.last.status(); s != nil || c.failed == nil {
+		return s
+	}
+	return status.FromProto(toStatus(c.failed))
 }

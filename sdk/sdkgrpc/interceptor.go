@@ -179,17 +179,23 @@ func (e *Error) Unwrap() error { return e.err }
 // DEADLINE_EXCEEDED if the time ended, UNAVAILABLE if an attempt failed, and INTERNAL if the call was
 // refused here.
 func (e *Error) GRPCStatus() *status.Status {
-	switch {
-	case e.status != nil:
+	if e.status != nil {
 		return e.status
-	case errors.Is(e.err, context.Canceled):
-		return status.New(codes.Canceled, e.Error())
-	case errors.Is(e.err, context.DeadlineExceeded), e.err.Timeout():
-		return status.New(codes.DeadlineExceeded, e.Error())
-	case e.err.Attempts > 0:
-		return status.New(codes.Unavailable, e.Error())
+	}
+	return localStatus(e.err)
+}
+
+// localStatus returns the status of a call that no attempt ended with one.
+func localStatus(err *retry.Error) *status.Status {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return status.New(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded), err.Timeout():
+		return status.New(codes.DeadlineExceeded, err.Error())
+	case err.Attempts > 0:
+		return status.New(codes.Unavailable, err.Error())
 	default:
-		return status.New(codes.Internal, e.Error())
+		return status.New(codes.Internal, err.Error())
 	}
 }
 

@@ -33,7 +33,7 @@ type Downstream struct {
 // A Request is one delivery, as the service saw it.
 type Request struct {
 	Method, Path string
-	Key          string // as it came, with the quotes of a header; "" if there was none
+	Key          string // without quotes, as [childkey.Key.String]; "" if there was none
 	Header       http.Header
 	Body         []byte
 	Delivery     int // counts from 1 for each path and key

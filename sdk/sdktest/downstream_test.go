@@ -76,13 +76,13 @@ func TestDownstream_faults(t *testing.T) {
 			require.Equal(t, tt.broken, err != nil, "error = %v", err)
 			require.Equal(t, tt.body, got.body)
 			require.Equal(t, tt.status, got.status)
-			require.Equal(t, tt.effects, d.Effects()[`"k"`])
+			require.Equal(t, tt.effects, d.Effects()["k"])
 
 			got, err = post(t, d, `"k"`, "hello") // the script is over
 			require.NoError(t, err)
 			require.Equal(t, "hello", got.body)
 			require.Equal(t, fmt.Sprint(tt.effects == 1), got.header.Get(wire.HeaderReplayed))
-			require.Equal(t, 1, d.Effects()[`"k"`])
+			require.Equal(t, 1, d.Effects()["k"])
 			require.Len(t, d.Requests(), 2)
 			require.Equal(t, 2, d.Requests()[1].Delivery)
 		})
@@ -129,7 +129,7 @@ func TestDownstream_keys(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.status, got.status)
 	}
-	require.Equal(t, map[string]int{`"a"`: 2, "": 2}, d.Effects())
+	require.Equal(t, map[string]int{"a": 2, "": 2}, d.Effects())
 }
 
 func TestDownstream_duplicatesWaitForTheFirst(t *testing.T) {
@@ -153,7 +153,7 @@ func TestDownstream_duplicatesWaitForTheFirst(t *testing.T) {
 	}
 	close(release)
 	wg.Wait()
-	require.Equal(t, map[string]int{`"k"`: 1}, d.Effects())
+	require.Equal(t, map[string]int{"k": 1}, d.Effects())
 }
 
 func TestDownstream_closeReleasesWhatIsHeld(t *testing.T) {
@@ -192,7 +192,7 @@ func ExampleDownstream_Script() {
 	// 503 replayed=""
 	// 200 replayed="false"
 	// 200 replayed="true"
-	// map["order-42":1]
+	// map[order-42:1]
 }
 
 // A service can take its keys elsewhere; what comes without one is done each time.
@@ -269,7 +269,7 @@ func TestDownstream_refusalsThatAreNotStored(t *testing.T) {
 			}
 			require.Equal(t, want, second.status)
 			if status < http.StatusInternalServerError {
-				require.Equal(t, 1, d.Effects()[`"k"`])
+				require.Equal(t, 1, d.Effects()["k"])
 			}
 		})
 	}

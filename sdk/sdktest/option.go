@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -31,4 +32,11 @@ func KeyMember(name string) Option {
 	}
 }
 
-func readIdempotencyKey(r *http.Request, _ []byte) string { return r.Header.Get(wire.HeaderKey) }
+// readIdempotencyKey reads the key without the quotes of the header's form, so that it is the text of a childkey.Key.
+func readIdempotencyKey(r *http.Request, _ []byte) string {
+	text := r.Header.Get(wire.HeaderKey)
+	if key, err := childkey.Parse(text); err == nil {
+		return key.String()
+	}
+	return text
+}

@@ -4,7 +4,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// The rules are those of [store.Effect]. A row of an Opaque handler shows the result of the handler's own answer: the
+// The rules are those of [server.Effect]. A row of an Opaque handler shows the result of the handler's own answer: the
 // guard sees no more of the failure.
 var outcomeRows = []outcomeRow{
 	{
