@@ -8,11 +8,9 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-type contextKey struct{}
-
 // NewContext implements [store.Tx], for [Tx].
 func (t *tx) NewContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, contextKey{}, &Transaction{tx: t})
+	return store.NewTxContext(ctx, &Transaction{tx: t})
 }
 
 // A Transaction is a run's view of its transaction. The guard, which began the
@@ -24,7 +22,7 @@ type Transaction struct{ tx *tx }
 
 // Tx returns the transaction that ctx carries, or nil, which is safe to use.
 func Tx(ctx context.Context) *Transaction {
-	t, _ := ctx.Value(contextKey{}).(*Transaction)
+	t, _ := store.TxFromContext(ctx).(*Transaction)
 	return t
 }
 

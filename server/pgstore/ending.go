@@ -215,7 +215,7 @@ func refusedName(err error) error {
 // a statement that would end the transaction, and [ErrArgument] for an empty one. Then nothing is queued. It does not
 // block, and is safe for concurrent use.
 func Queue(ctx context.Context, sql string, args ...any) error {
-	t, ok := ctx.Value(contextKey{}).(*handlerTx)
+	t, ok := store.TxFromContext(ctx).(*handlerTx)
 	if !ok {
 		return ErrNoTx
 	}

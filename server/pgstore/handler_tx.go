@@ -12,11 +12,9 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-type contextKey struct{}
-
 // NewContext implements [store.Tx], for [Tx].
 func (t *tx) NewContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, contextKey{}, &handlerTx{root: t, refuse: ErrTxOwned})
+	return store.NewTxContext(ctx, &handlerTx{root: t, refuse: ErrTxOwned})
 }
 
 // Tx returns the transaction of the run that ctx belongs to. Its writes are committed together with
@@ -33,10 +31,11 @@ func (t *tx) NewContext(ctx context.Context) context.Context {
 // transaction has failed, as after any statement that fails. Conn and LargeObjects begin it, too:
 // Conn returns nil where that fails.
 //
-// ctx carries no transaction outside a Transactional run, a completion hook and [Store.OnceFunc].
+// ctx carries no transaction outside a Transactional run, a completion hook and [Store.OnceFunc]. A Keyed or Opaque
+// run inside a Transactional one has none: it is settled by itself, so its rows must not depend on the outer run.
 // Then every method returns [ErrNoTx], Conn returns nil, and the LargeObjects must not be used.
 func Tx(ctx context.Context) pgx.Tx {
-	if t, ok := ctx.Value(contextKey{}).(*handlerTx); ok {
+	if t, ok := store.TxFromContext(ctx).(*handlerTx); ok {
 		return t
 	}
 	return refusedTx{ErrNoTx}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // SQLTx returns the transaction of the run that ctx belongs to for database/sql: the same as
@@ -30,7 +31,7 @@ import (
 // the run. It sends nothing: the first statement begins the transaction, as with
 // [Tx], in its own round trip if it is an Exec with arguments.
 func SQLTx(ctx context.Context) (*sql.Tx, error) {
-	t, ok := ctx.Value(contextKey{}).(*handlerTx)
+	t, ok := store.TxFromContext(ctx).(*handlerTx)
 	if !ok {
 		return nil, ErrNoTx
 	}

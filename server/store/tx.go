@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/fanonce/fanonce/server/internal/runctx"
 )
 
 // A TxStore is a [Store] that can settle a run inside the transaction with the
@@ -19,7 +21,7 @@ type TxStore interface {
 // for concurrent use.
 type Tx interface {
 	// NewContext returns ctx carrying the transaction for the store's own
-	// accessor, such as pgstore.Tx.
+	// accessor, such as pgstore.Tx. It is [NewTxContext] with what the accessor returns.
 	NewContext(ctx context.Context) context.Context
 	// Cancel is [Store.Cancel] as part of this transaction.
 	Cancel(ctx context.Context, req CancelRequest) (Record, bool, error)
@@ -47,6 +49,16 @@ type Tx interface {
 	// After the end of the transaction Err returns the same as before the end.
 	Err() error
 }
+
+// NewTxContext returns ctx carrying handle, which a store's accessor finds by [TxFromContext]. A ctx has one handle,
+// whatever store it is of. A guard takes it out of the ctx of a further run that begins inside of this one:
+// such a run is settled by itself, and must not write into the transaction of another.
+func NewTxContext(ctx context.Context, handle any) context.Context {
+	return runctx.NewTxContext(ctx, handle)
+}
+
+// TxFromContext returns the handle that [NewTxContext] put into ctx; nil if ctx belongs to no transaction.
+func TxFromContext(ctx context.Context) any { return runctx.TxFrom(ctx) }
 
 // A TxError means that the store refused a statement of a transaction, or its
 // COMMIT. The reason is the statement or its values, such as a violated constraint

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/internal/runctx"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -18,6 +19,7 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 		return ClosingRefusal()
 	}
 	defer e.drain.leave()
+	ctx = runctx.Leave(ctx) // of a run around this one
 	if t := e.cfg.Tracer; t != nil {
 		ctx = t.CallStarted(ctx, c.event(0))
 		defer t.CallEnded(ctx)

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/runctx"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -190,8 +192,9 @@ func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile
 }
 
 // callReconcile calls the route's Reconcile. Its panic is an error: a panic must end neither
-// the request nor the sweep that asks.
+// the request nor the sweep that asks. Who asks does not matter: ctx carries neither a run nor a parent key.
 func (e *Engine) callReconcile(ctx context.Context, ask Reconcile, rec store.Record) (found Resolution, err error) {
+	ctx = childkey.NewContext(runctx.Leave(ctx), childkey.Key{})
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.HandlerTimeout, ErrHandlerTimeout)
 	defer cancel()
 	defer func() {
