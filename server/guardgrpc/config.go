@@ -60,7 +60,9 @@ type Method struct {
 	// Fingerprint returns the part of a request that its key belongs to. A call with the same
 	// key and another fingerprint is key-reused. It must return the same bytes in every version of
 	// the service. An error refuses the call with key-invalid. Nil means the whole request, in a
-	// form that does not depend on the version of protobuf or of the proto.
+	// form that does not depend on the version of protobuf or of the proto. The message in a google.protobuf.Any is part
+	// of that form if its generated code is linked into the program; otherwise its bytes are, and they may differ
+	// in a request that a client builds anew.
 	Fingerprint func(proto.Message) ([]byte, error)
 }
 

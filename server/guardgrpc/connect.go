@@ -24,8 +24,10 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if r.keyless() {
 			return next(ctx, in)
 		}
+		rewind := keepHeaders(ctx, in)
 		var last connect.AnyResponse
 		r.run = func(ctx context.Context) (a answer, err error) {
+			rewind()
 			last, err = next(ctx, in)
 			a.header, a.trailer = metadata{}, metadata{}
 			if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
@@ -40,7 +42,29 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return a, err
 		}
 		o := i.do(ctx, r)
+		if o.answer == nil {
+			rewind() // what a run set before the guard refused the call
+		}
 		return respond(ctx, &o, last)
+	}
+}
+
+// keepHeaders returns a function that makes the headers that connect keeps for the whole call what they are now: the
+// request's, and those for the answer that a handler sets by its ctx.
+func keepHeaders(ctx context.Context, in connect.AnyRequest) (rewind func()) {
+	live := []http.Header{in.Header()}
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		live = append(live, info.ResponseHeader(), info.ResponseTrailer())
+	}
+	before := make([]http.Header, len(live))
+	for i, header := range live {
+		before[i] = header.Clone()
+	}
+	return func() {
+		for i, header := range live {
+			clear(header)
+			maps.Copy(header, before[i].Clone())
+		}
 	}
 }
 

@@ -11,14 +11,24 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// ServerOptions returns the options for grpc.NewServer. They chain a unary and a stream
-// interceptor behind those of earlier options. Put the interceptors that authenticate before them.
+// ServerOptions returns the options for grpc.NewServer. They chain [Interceptor.Unary] and [Interceptor.Stream] behind the
+// interceptors of earlier options. Put those that authenticate before them.
 func (i *Interceptor) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(i.unary), grpc.ChainStreamInterceptor(i.stream)}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(i.Unary), grpc.ChainStreamInterceptor(i.Stream)}
 }
 
-// unary is a grpc.UnaryServerInterceptor.
-func (i *Interceptor) unary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+var (
+	_ grpc.UnaryServerInterceptor  = (*Interceptor)(nil).Unary
+	_ grpc.StreamServerInterceptor = (*Interceptor)(nil).Stream
+)
+
+// Unary is the grpc.UnaryServerInterceptor that guards the calls, for services that order their interceptors:
+//
+//	grpc.ChainUnaryInterceptor(authenticate, guarded.Unary, validate)
+//
+// The interceptors behind it run with the handler: not for a replay, and again if a conflict rolled a Transactional run
+// back. The metadata that they and the handler set is sent only if their run is the one that is answered.
+func (i *Interceptor) Unary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	m := i.methods[info.FullMethod]
 	if m == nil {
 		return handler(ctx, in)
@@ -29,10 +39,12 @@ func (i *Interceptor) unary(ctx context.Context, in any, info *grpc.UnaryServerI
 		return handler(ctx, in)
 	}
 	outer := grpc.ServerTransportStreamFromContext(ctx)
+	resetCompressor := keepCompressor(outer)
 	var last *stream
 	r.run = func(ctx context.Context) (answer, error) {
+		resetCompressor()
 		last = &stream{ServerTransportStream: outer, header: metadata{}, trailer: metadata{}}
-		out, err := handler(grpc.NewContextWithServerTransportStream(ctx, last), in)
+		out, err := handler(streamContext{ctx, last}, in)
 		a := answer{header: last.header, trailer: last.trailer}
 		if err == nil {
 			a.message = message(out)
@@ -59,8 +71,9 @@ func (i *Interceptor) unary(ctx context.Context, in any, info *grpc.UnaryServerI
 	return o.answer.message, nil
 }
 
-// stream is a grpc.StreamServerInterceptor: a key on a stream is refused, since a repetition would run again.
-func (i *Interceptor) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// Stream is the grpc.StreamServerInterceptor beside [Interceptor.Unary]: it refuses a stream with a key, since a
+// repetition would run again. Streams without a key pass.
+func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	md, _ := grpcmetadata.FromIncomingContext(ss.Context())
 	if hasKey(md.Get) {
 		return status.ErrorProto(streamStatus())

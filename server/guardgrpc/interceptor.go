@@ -10,6 +10,7 @@ import (
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
@@ -74,7 +75,9 @@ func (i *Interceptor) do(ctx context.Context, r *request) outcome {
 	defer cancel()
 	var last answer
 	var failed error
+	rewind := r.keepMessage()
 	stored, replayed, err := i.guard.Do(ctx, task, key, input, func(ctx context.Context) (server.Response, error) {
+		rewind()
 		last, failed = answer{}, nil // of an attempt before
 		last, failed = r.run(ctx)
 		return i.settle(ctx, r.method, &last, failed)
@@ -87,6 +90,22 @@ func (i *Interceptor) do(ctx context.Context, r *request) outcome {
 	default:
 		last.forward = stored.Header.Get(wire.HeaderForward)
 		return ran(&last, failed, stored)
+	}
+}
+
+// keepMessage returns a function to call before each run. It makes the request's message what it is now, because a run that
+// is rolled back may have changed it in place.
+func (r *request) keepMessage() (rewind func()) {
+	if r.method.task.Effect != server.Transactional { // no other class runs twice in one call
+		return func() {}
+	}
+	in, runs := message(r.in), 0
+	before := proto.Clone(in)
+	return func() {
+		if runs++; runs > 1 {
+			proto.Reset(in)
+			proto.Merge(in, before)
+		}
 	}
 }
 

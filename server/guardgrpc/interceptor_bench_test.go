@@ -41,7 +41,7 @@ func BenchmarkInterceptor(b *testing.B) {
 		n++
 		ctx := grpcmetadata.NewIncomingContext(base, grpcmetadata.MD{"idempotency-key": {strconv.Itoa(n)}})
 		in := &stockpb.ReserveRequest{Sku: "tea", Quantity: 2, Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}
-		if _, err := i.unary(ctx, in, info, handler); err != nil {
+		if _, err := i.Unary(ctx, in, info, handler); err != nil {
 			b.Fatal(err)
 		}
 	}

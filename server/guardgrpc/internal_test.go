@@ -48,7 +48,7 @@ func TestUnary_notStorable(t *testing.T) {
 			i := newInterceptor(t)
 			ctx := grpcmetadata.NewIncomingContext(t.Context(), grpcmetadata.Pairs("idempotency-key", "k"))
 			info := &grpc.UnaryServerInfo{FullMethod: stockpb.Stock_Reserve_FullMethodName}
-			got, err := i.unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { return out, nil })
+			got, err := i.Unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { return out, nil })
 			require.Nil(t, got)
 			s := status.Convert(err)
 			require.Equal(t, codes.Internal, s.Code())
@@ -60,7 +60,7 @@ func TestUnary_notStorable(t *testing.T) {
 func TestUnary_requestIsNoMessage(t *testing.T) {
 	t.Parallel()
 	info := &grpc.UnaryServerInfo{FullMethod: stockpb.Stock_Reserve_FullMethodName}
-	_, err := newInterceptor(t).unary(t.Context(), "request", info, func(context.Context, any) (any, error) {
+	_, err := newInterceptor(t).Unary(t.Context(), "request", info, func(context.Context, any) (any, error) {
 		t.Error("the handler ran")
 		return nil, nil
 	})
@@ -74,9 +74,9 @@ func TestUnary_panic(t *testing.T) {
 	ctx := grpcmetadata.NewIncomingContext(t.Context(), grpcmetadata.Pairs("idempotency-key", "k"))
 	info := &grpc.UnaryServerInfo{FullMethod: stockpb.Stock_Reserve_FullMethodName}
 	require.PanicsWithValue(t, "boom", func() {
-		_, _ = i.unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { panic("boom") })
+		_, _ = i.Unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { panic("boom") })
 	})
-	out, err := i.unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { return &stockpb.Hold{Id: 2}, nil })
+	out, err := i.Unary(ctx, &stockpb.ReserveRequest{}, info, func(context.Context, any) (any, error) { return &stockpb.Hold{Id: 2}, nil })
 	require.NoError(t, err)
 	require.EqualValues(t, 2, out.(*stockpb.Hold).GetId())
 }
@@ -128,9 +128,9 @@ func FuzzReadAnswer(f *testing.F) {
 func TestCanonical_golden(t *testing.T) {
 	t.Parallel()
 	in := &stockpb.ReserveRequest{RequestId: "id", Sku: "tea", Quantity: -1, Labels: map[string]string{"b": "2", "a": "1", "": ""}}
-	require.Equal(t, []byte("proto/1\x00\x0a\x02id\x12\x03tea\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"+
+	require.Equal(t, []byte("proto/2\x00\x0a\x02id\x12\x03tea\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"+
 		"\x22\x04\x0a\x00\x12\x00\x22\x06\x0a\x01a\x12\x011\x22\x06\x0a\x01b\x12\x012"), canonical(in.ProtoReflect()))
-	require.Equal(t, []byte("proto/1\x00"), canonical((&stockpb.ReserveRequest{}).ProtoReflect()))
+	require.Equal(t, []byte("proto/2\x00"), canonical((&stockpb.ReserveRequest{}).ProtoReflect()))
 }
 
 // A version of the service that does not know a field yet writes the same bytes as one that does.
@@ -173,6 +173,49 @@ func TestCanonical_isTheWireFormat(t *testing.T) {
 		require.True(t, proto.Equal(m, back), "%v came back as %v", m, back)
 		require.Equal(t, canonical(m.ProtoReflect()), canonical(back.ProtoReflect()))
 	}
+}
+
+// A client that builds its request anew for each attempt packs an Any in another order of bytes. It is the same request, at
+// any depth that people use, and an Any of another message is not.
+func TestCanonical_any(t *testing.T) {
+	t.Parallel()
+	pack := func(depth int, more map[string]any) proto.Message {
+		value, err := structpb.NewStruct(map[string]any{"a": 1, "b": 2, "c": 3, "d": 4, "e": more})
+		require.NoError(t, err)
+		packed, err := anypb.New(value)
+		require.NoError(t, err)
+		for range depth {
+			packed, err = anypb.New(packed)
+			require.NoError(t, err)
+		}
+		return &spb.Status{Code: 3, Details: []*anypb.Any{packed, {TypeUrl: "type.googleapis.com/not.Linked", Value: []byte{1}}}}
+	}
+	for _, depth := range []int{0, 1, maxAnys - 1} {
+		first := canonical(pack(depth, map[string]any{"f": 6, "g": 7}).ProtoReflect())
+		for range 100 {
+			require.Equal(t, first, canonical(pack(depth, map[string]any{"g": 7, "f": 6}).ProtoReflect()), "depth %d", depth)
+		}
+		require.NotEqual(t, first, canonical(pack(depth, map[string]any{"f": 6}).ProtoReflect()))
+		back := new(spb.Status)
+		require.NoError(t, proto.Unmarshal(first[len(canonicalLabel):], back))
+		require.Equal(t, first, canonical(back.ProtoReflect()))
+	}
+}
+
+// Anys within Anys cost no more than their bytes for each layer that is looked into.
+func TestCanonical_anysInAnys(t *testing.T) {
+	t.Parallel()
+	packed := &anypb.Any{}
+	for proto.Size(packed) < 1<<20 {
+		data, err := proto.Marshal(packed)
+		require.NoError(t, err)
+		packed = &anypb.Any{TypeUrl: "x/google.protobuf.Any", Value: data}
+		if proto.Size(packed) < 1<<15 {
+			continue
+		}
+		packed.Value = append(packed.Value, protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), make([]byte, 1<<20))...)
+	}
+	require.Less(t, len(canonical(packed.ProtoReflect())), 2<<20)
 }
 
 // The order in which a client writes its fields and map entries does not matter.

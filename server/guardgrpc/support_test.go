@@ -3,6 +3,8 @@ package guardgrpc_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"slices"
@@ -188,13 +190,19 @@ func inEach(t *testing.T, guard server.Config, cfg guardgrpc.Config, test func(*
 
 func serveGRPC(tb testing.TB, i *guardgrpc.Interceptor, s *stock) caller {
 	tb.Helper()
+	return serveGRPCWith(tb, s, i.ServerOptions())
+}
+
+// serveGRPCWith serves s with options, to a client with further ones.
+func serveGRPCWith(tb testing.TB, s *stock, options []grpc.ServerOption, dial ...grpc.DialOption) caller {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
-	srv := grpc.NewServer(i.ServerOptions()...)
+	srv := grpc.NewServer(options...)
 	stockpb.RegisterStockServer(srv, s)
 	go srv.Serve(l) //nolint:errcheck // Stop ends it
 	tb.Cleanup(srv.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.Addr().String(), append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = conn.Close() })
 	c := stockpb.NewStockClient(conn)
@@ -227,15 +235,21 @@ func overGRPC[In, Out any](call func(context.Context, *In, ...grpc.CallOption) (
 
 func serveConnect(tb testing.TB, i *guardgrpc.Interceptor, s *stock, options ...connect.ClientOption) caller {
 	tb.Helper()
+	return serveConnectWith(tb, connectStock{s}, []connect.Interceptor{i}, options...)
+}
+
+// serveConnectWith serves s behind interceptors, the first of which is the outermost. Panics are not logged.
+func serveConnectWith(tb testing.TB, s stockpbconnect.StockHandler, interceptors []connect.Interceptor, options ...connect.ClientOption) caller {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
 	mux := http.NewServeMux()
-	mux.Handle(stockpbconnect.NewStockHandler(connectStock{s}, connect.WithInterceptors(i)))
+	mux.Handle(stockpbconnect.NewStockHandler(s, connect.WithInterceptors(interceptors...)))
 	both := new(http.Protocols)
 	both.SetHTTP1(true)
 	both.SetUnencryptedHTTP2(true)
-	srv := &http.Server{Handler: mux, Protocols: both} //nolint:gosec // a test
-	go srv.Serve(l)                                    //nolint:errcheck // Close ends it
+	srv := &http.Server{Handler: mux, Protocols: both, ErrorLog: log.New(io.Discard, "", 0)} //nolint:gosec // a test
+	go srv.Serve(l)                                                                          //nolint:errcheck // Close ends it
 	tb.Cleanup(func() { _ = srv.Close() })
 	two := new(http.Protocols)
 	two.SetUnencryptedHTTP2(true)
