@@ -36,7 +36,7 @@ func TestSendBatch_functionFails(t *testing.T) {
 			err := pgkit.SendBatch(t.Context(), w, numbersBatch(func(row pgx.Row) error {
 				var a int
 				return errors.Join(row.Scan(&a), own)
-			}))
+			}), false)
 			require.ErrorIs(t, err, pgkit.ErrFateUnknown)
 			require.ErrorIs(t, err, own)
 			require.Equal(t, pgkit.FailureLost, pgkit.Classify(err))
@@ -45,7 +45,7 @@ func TestSendBatch_functionFails(t *testing.T) {
 	}
 	refused := new(pgx.Batch)
 	refused.Queue("insert into n values ($1)", -1).Exec(func(pgconn.CommandTag) error { return nil })
-	require.Equal(t, pgkit.FailureRefused, pgkit.Classify(pgkit.SendBatch(t.Context(), w, refused)), "the server's own answer")
+	require.Equal(t, pgkit.FailureRefused, pgkit.Classify(pgkit.SendBatch(t.Context(), w, refused, false)), "the server's own answer")
 }
 
 // A panic in a function is its caller's to recover, and ends nothing else.
@@ -56,10 +56,10 @@ func TestSendBatch_functionPanics(t *testing.T) {
 	exec(t, pool, "create table n (a int)")
 	func() {
 		defer func() { require.Contains(t, fmt.Sprint(recover()), "of my own") }()
-		_ = pgkit.SendBatch(t.Context(), w, numbersBatch(func(pgx.Row) error { panic("of my own") }))
+		_ = pgkit.SendBatch(t.Context(), w, numbersBatch(func(pgx.Row) error { panic("of my own") }), false)
 		t.Error("it did not go up")
 	}()
-	require.NoError(t, pgkit.SendBatch(t.Context(), w, numbersBatch(func(row pgx.Row) error { var a int; return row.Scan(&a) })))
+	require.NoError(t, pgkit.SendBatch(t.Context(), w, numbersBatch(func(row pgx.Row) error { var a int; return row.Scan(&a) }), false))
 	require.NoError(t, w.Close(t.Context()))
 }
 
@@ -72,17 +72,17 @@ func TestSendBatch_functionOfTheCaller(t *testing.T) {
 	exec(t, pool, "create table n (a int)")
 	for name, ctx := range map[string]context.Context{"stays": context.WithoutCancel(t.Context()), "may leave": t.Context()} {
 		var a int
-		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) })), name)
+		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) }), false), name)
 		require.Equal(t, 7, a, name)
 		ended, returned := make(chan struct{}), false
 		go func() {
 			defer close(ended)
-			_ = pgkit.SendBatch(ctx, w, numbersBatch(func(pgx.Row) error { runtime.Goexit(); return nil }))
+			_ = pgkit.SendBatch(ctx, w, numbersBatch(func(pgx.Row) error { runtime.Goexit(); return nil }), false)
 			returned = true
 		}()
 		<-ended
 		require.False(t, returned, name)
-		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) })), "the connection is free: %s", name)
+		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) }), false), "the connection is free: %s", name)
 	}
 	until(t, "nothing is left", func() bool { return w.Detached() == 0 })
 }
@@ -99,7 +99,7 @@ func TestSendBatch_functionsOfWhoHasLeft(t *testing.T) {
 	batch.Queue("update t set b = b + 1 where a = $1", 2).Exec(func(pgconn.CommandTag) error { b = -1; return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
-	go func() { failed <- pgkit.SendBatch(ctx, w, batch) }()
+	go func() { failed <- pgkit.SendBatch(ctx, w, batch, false) }()
 	until(t, "the write waits", func() bool { return waiting(t, pool) })
 	cancel()
 	require.ErrorIs(t, <-failed, pgkit.ErrFateUnknown)

@@ -210,7 +210,7 @@ func TestNames_ofTheUser(t *testing.T) {
 		sum := 0
 		batch := new(pgx.Batch)
 		batch.Queue("add one", 41).QueryRow(func(row pgx.Row) error { return row.Scan(&sum) })
-		require.NoError(t, pgkit.SendBatch(t.Context(), w, batch))
+		require.NoError(t, pgkit.SendBatch(t.Context(), w, batch, false))
 		require.Equal(t, 42, sum)
 		_, err := pool.Exec(t.Context(), "execute nowhere")
 		require.Error(t, err)

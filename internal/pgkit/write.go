@@ -303,11 +303,13 @@ func Commit(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // SendBatch sends the queries of batch in one round trip, as one READ COMMITTED transaction: all of
-// it becomes durable, or nothing. The batch itself is not used up. SendBatch calls its functions
+// it becomes durable, or nothing. A query that may commit by itself, such as a procedure, needs block: the server
+// then refuses its COMMIT, and rolls everything back. The queries must not end the transaction as statements of
+// their own. The batch itself is not used up. SendBatch calls its functions
 // with the results, in the caller's goroutine, possibly before the commit has succeeded. The commit
 // was sent by then: a function cannot prevent it, and the error of a function leaves the fate
 // unknown. Errors are those of [Do].
-func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
+func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch, block bool) error {
 	conn, err := w.acquire(ctx)
 	if err != nil {
 		return err
@@ -327,14 +329,15 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		s := sessionOf(conn.PgConn())
 		s.refused = false
 		copied := new(pgx.Batch)
-		if s.needsBlock() {
+		block := block || s.needsBlock()
+		if block {
 			copied.Queue("begin isolation level read committed")
 		}
 		for _, q := range batch.QueuedQueries {
 			copied.Queue(q.SQL, q.Arguments...).Fn = c.wrapFunc(s, q.Fn)
 		}
 		copied.Queue(Hear) // whatever the queries set
-		if s.needsBlock() {
+		if block {
 			copied.Queue("commit")
 		}
 		return struct{}{}, closeBatch(conn.SendBatch(ctx, copied))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -48,15 +49,12 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, end settlem
 // needsBlock reports whether a pipeline with these statements needs BEGIN and COMMIT. Without them the server takes it
 // for one transaction at the session's level. But then some statements could commit in the middle, such as a procedure.
 func (s *Store) needsBlock(conn *pgx.Conn, queued []*pgx.QueuedQuery) bool {
-	if s.cfg.Isolation != pgx.ReadCommitted || pgkit.NeedsBlock(conn) {
-		return true
-	}
-	for _, q := range queued {
-		if !neverCommits[firstWord(q.SQL)] {
-			return true
-		}
-	}
-	return false
+	return s.cfg.Isolation != pgx.ReadCommitted || pgkit.NeedsBlock(conn) || mayCommit(queued)
+}
+
+// mayCommit reports whether one of queries may commit by itself where no block is around it.
+func mayCommit(queries []*pgx.QueuedQuery) bool {
+	return slices.ContainsFunc(queries, func(q *pgx.QueuedQuery) bool { return !neverCommits[firstWord(q.SQL)] })
 }
 
 // neverCommits has the first words of statements that cannot end a transaction.
@@ -208,6 +206,9 @@ func refusedName(err error) error {
 //	with changed as (update account set cents = cents - $2 where id = $1 returning id)
 //	insert into entry (account, cents) values ((select id from changed), -$2) -- account is not null
 //
+// A queued statement cannot use what a queued statement before it makes, such as a temporary table, or a search_path
+// that it sets: the types of all statements are looked up before the first is sent. Use [Tx] for these.
+//
 // Queued statements are bounded by SettleTimeout of the guard's Config. They are outside the handler's savepoints. sql
 // is one statement, as for an Exec with arguments. args may be one [pgx.NamedArgs], but may not have other options.
 //
@@ -219,13 +220,22 @@ func Queue(ctx context.Context, sql string, args ...any) error {
 	if !ok {
 		return ErrNoTx
 	}
+	if err := canQueue(sql); err != nil {
+		return err
+	}
+	return t.root.queue.add(&pgx.QueuedQuery{SQL: sql, Arguments: args}) // a savepoint has no queue of its own
+}
+
+// canQueue refuses a statement that would begin or end the transaction around it, and an empty one.
+func canQueue(sql string) error {
 	switch word := firstWord(sql); {
 	case word == "":
 		return fmt.Errorf("%w: no statement", ErrArgument)
 	case endsTx[word]:
 		return fmt.Errorf("%w: %s", ErrTxOwned, word)
+	default:
+		return nil
 	}
-	return t.root.queue.add(&pgx.QueuedQuery{SQL: sql, Arguments: args}) // a savepoint has no queue of its own
 }
 
 // A queue has the statements that a run leaves to its end. It is safe for concurrent use.

@@ -82,21 +82,22 @@ func (o OnceRequest) OnceSQL(ctx context.Context, tx *sql.Tx) (first bool, err e
 }
 
 // Queue appends [Once] to a batch, so that the work goes with it in one round trip. It
-// must be the first statement of the batch. With COMMIT at the end of the batch, or
-// outside a transaction, all of it goes in one commit. Where the key was used before the whole
+// must be the first statement of the batch, behind BEGIN if there is one. With COMMIT at the end of the batch, or
+// outside a transaction, all of it goes in one commit. Statements that can commit by themselves, such as CALL and DO,
+// need BEGIN and COMMIT around them. Where the key was used before the whole
 // batch fails and rolls back: [OnceRequest.BatchError] says so. [Store.SendOnce] does all of it.
 func (o OnceRequest) Queue(batch *pgx.Batch) error {
 	p, err := prepare(&o)
 	if err != nil {
 		return err
 	}
-	return p.queue(batch)
+	return wrap("once", p.queue(batch))
 }
 
 func (p *prepared) queue(batch *pgx.Batch) error {
 	st := p.query.OnceOrFail.Bind(p.args)
 	if err := st.Err(); err != nil {
-		return wrap("once", err)
+		return err
 	}
 	batch.Queue(st.SQL, st.Args...)
 	return nil
@@ -108,6 +109,10 @@ func (p *prepared) queue(batch *pgx.Batch) error {
 // costs one more round trip. SendOnce calls the functions of batch with the results, and never after it has
 // returned. A function that fails does not prevent the commit: SendOnce returns [store.ErrFateUnknown].
 //
+// All of it is one transaction. SendOnce refuses a statement that would end it, such as COMMIT, with [ErrTxOwned], and
+// sends nothing then; the server refuses a procedure that commits. No query can use what a query before it makes: see
+// [Queue].
+//
 // The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
 // req is not used. Another transaction with the key is waited for, for at most
 // Config.LockTimeout. Besides the errors of Once it returns the server's error for a
@@ -117,32 +122,22 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 	if batch == nil || batch.Len() == 0 || begins(batch) {
 		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
 	}
+	for _, q := range batch.QueuedQueries {
+		if err := canQueue(q.SQL); err != nil {
+			return false, err
+		}
+	}
 	req.Schema = s.cfg.Schema
 	p, err := prepare(&req)
 	if err != nil {
 		return false, err
 	}
-	sent := new(pgx.Batch)
-	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
-	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
+	sent, err := s.onceBatch(p, batch)
+	if err != nil {
 		return false, wrap("once", err)
 	}
-	sent.Queue(bound.SQL, bound.Args...)
-	for _, setting := range bound.Settings() {
-		sent.Queue(setting)
-	}
-	if err := p.queue(sent); err != nil {
-		return false, err
-	}
-	if len(bound.Settings()) > 0 {
-		for _, setting := range pgkit.LockTimeoutReset() {
-			sent.Queue(setting)
-		}
-	}
-	sent.Queue(unbound.SQL)
-	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
 	for n := 0; ; n++ {
-		err := onceError(pgkit.SendBatch(ctx, s.db.Writer, sent))
+		err := onceError(pgkit.SendBatch(ctx, s.db.Writer, sent, mayCommit(batch.QueuedQueries)))
 		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
 			return err == nil, wrap("once", err)
 		}
@@ -155,6 +150,30 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 			return false, wrap("once", err)
 		}
 	}
+}
+
+// onceBatch returns the key and the queries of work in one batch.
+func (s *Store) onceBatch(p prepared, work *pgx.Batch) (*pgx.Batch, error) {
+	sent := new(pgx.Batch)
+	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
+	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
+		return nil, err
+	}
+	sent.Queue(bound.SQL, bound.Args...)
+	for _, setting := range bound.Settings() {
+		sent.Queue(setting)
+	}
+	if err := p.queue(sent); err != nil {
+		return nil, err
+	}
+	if len(bound.Settings()) > 0 {
+		for _, setting := range pgkit.LockTimeoutReset() {
+			sent.Queue(setting)
+		}
+	}
+	sent.Queue(unbound.SQL)
+	sent.QueuedQueries = append(sent.QueuedQueries, work.QueuedQueries...)
+	return sent, nil
 }
 
 // sweptInBetween is how often a record that is in the way may be swept before it is read. Once is
