@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -119,7 +120,7 @@ func Prepare(cfg *pgxpool.Config) {
 	if mayName {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	conn.OnNotice = watchNotices(conn.OnNotice)
+	conn.OnNotice = (&noticeWatch{conn.OnNotice}).hear
 	conn.OnPgError = watchErrors(conn.OnPgError)
 	watchConnections(cfg, new(hosts))
 	cfg.AfterConnect = askSession(cfg.AfterConnect, mayName)
@@ -142,34 +143,25 @@ func CheckPool(pool *pgxpool.Pool) error {
 	return nil
 }
 
-// question is a notice that no server sends. A pool's configuration cannot be
-// marked, and functions cannot be compared; but the notice handler that Prepare
-// installs can be asked, also from behind another one.
-const question = "pgkit: is this pool prepared?"
-
-// Prepared reports whether cfg went through [Prepare]. It calls cfg's OnNotice,
-// if there is one, with a connection that is not open.
+// Prepared reports whether cfg went through [Prepare], and its OnNotice was not changed since. It calls nothing of
+// cfg: a configuration cannot be marked, but the method that Prepare makes the notice handler can be recognised.
 func Prepared(cfg *pgxpool.Config) bool {
 	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.OnNotice == nil {
 		return false
 	}
-	n := &pgconn.Notice{Severity: "DEBUG", SeverityUnlocalized: "DEBUG", Code: "00000", Message: question}
-	cfg.ConnConfig.OnNotice(new(pgconn.PgConn), n)
-	return n.Hint == sessionKey
+	var ours pgconn.NoticeHandler = (*noticeWatch)(nil).hear
+	return reflect.ValueOf(cfg.ConnConfig.OnNotice).Pointer() == reflect.ValueOf(ours).Pointer()
 }
 
-func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
-	return func(conn *pgconn.PgConn, n *pgconn.Notice) {
-		if n.Message == question {
-			n.Hint = sessionKey
-			return
-		}
-		if waitCanceled(n) {
-			sessionOf(conn).waitCanceled = true
-		}
-		if next != nil {
-			next(conn, n)
-		}
+// A noticeWatch looks for the warning of [waitCanceled], and passes every notice on.
+type noticeWatch struct{ next pgconn.NoticeHandler } // nil: to nobody
+
+func (w *noticeWatch) hear(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if waitCanceled(n) {
+		sessionOf(conn).waitCanceled = true
+	}
+	if w.next != nil {
+		w.next(conn, n)
 	}
 }
 

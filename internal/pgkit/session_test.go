@@ -22,6 +22,11 @@ func parse(tb testing.TB, url string) *pgxpool.Config {
 	return cfg
 }
 
+// unasked returns a notice handler that no server has sent anything to.
+func unasked(t *testing.T) pgconn.NoticeHandler {
+	return func(_ *pgconn.PgConn, n *pgconn.Notice) { t.Errorf("a made-up notice: %s", n.Message) }
+}
+
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -33,9 +38,23 @@ func TestPrepared(t *testing.T) {
 		{"as parsed", func() *pgxpool.Config { return parse(t, "") }, false},
 		{"with a notice handler of its own", func() *pgxpool.Config {
 			cfg := parse(t, "")
-			cfg.ConnConfig.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+			cfg.ConnConfig.OnNotice = unasked(t)
 			return cfg
 		}, false},
+		{"with a notice handler of its own, then prepared", func() *pgxpool.Config {
+			cfg := parse(t, "")
+			cfg.ConnConfig.OnNotice = unasked(t)
+			pgkit.Prepare(cfg)
+			pgkit.Prepare(cfg)
+			return cfg
+		}, true},
+		{"prepared, and prepared again after a change", func() *pgxpool.Config {
+			cfg := parse(t, "")
+			pgkit.Prepare(cfg)
+			cfg.ConnConfig.OnNotice = unasked(t)
+			pgkit.Prepare(cfg)
+			return cfg
+		}, true},
 		{"prepared", func() *pgxpool.Config {
 			cfg := parse(t, "")
 			pgkit.Prepare(cfg)
@@ -52,7 +71,7 @@ func TestPrepared(t *testing.T) {
 			next := cfg.ConnConfig.OnNotice
 			cfg.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { next(c, n) }
 			return cfg
-		}, true},
+		}, false},
 		{"prepared, then replaced", func() *pgxpool.Config {
 			cfg := parse(t, "")
 			pgkit.Prepare(cfg)
