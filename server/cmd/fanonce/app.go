@@ -30,6 +30,7 @@ type app struct {
 	json             bool
 
 	opened   *pgxpool.Pool
+	closes   []func()
 	tookLine bool // the word "-" was used: stdin is read once
 }
 
@@ -52,27 +53,29 @@ func (a *app) close() {
 	if a.opened != nil {
 		a.opened.Close()
 	}
+	for _, end := range a.closes {
+		end()
+	}
 }
 
-// poolConfig reads a database's address; "" is that of --database or DATABASE_URL. Its errors do not repeat the address: it can hold a password.
+// poolConfig reads the address of tables; "" is that of [app.address]. Its errors do not repeat the address: it can hold a password.
 func (a *app) poolConfig(url string) (*pgxpool.Config, error) {
-	if url == "" {
-		url = a.database
+	url, err := a.address(url)
+	if err != nil {
+		return nil, err
 	}
-	if url == "" {
-		url, _ = a.environ("DATABASE_URL")
-	}
-	if url == "" {
-		return nil, errors.New("no database: set DATABASE_URL, or give --database postgres://USER@HOST:PORT/NAME")
+	if isRedis(url) {
+		return nil, errors.New("the address is that of Redis, which has keys alone: this command is for Postgres")
 	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the database's address is malformed: want postgres://USER@HOST:PORT/NAME, " +
-			"with special characters of the password percent-encoded")
+		return nil, a.malformed(url)
 	}
 	pgstore.Prepare(cfg)
 	cfg.MaxConns, cfg.MinConns = 4, 0
-	cfg.ConnConfig.RuntimeParams["application_name"] = "fanonce"
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" { // as PGAPPNAME sets it
+		cfg.ConnConfig.RuntimeParams["application_name"] = "fanonce"
+	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = a.timeout
 	}
@@ -173,17 +176,38 @@ func (a *app) confirm(yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	if !isTerminal(a.stdin) || a.tookLine {
-		return errors.New("this needs a confirmation, and stdin is no terminal: add --yes, or look first with --dry-run")
-	}
-	_, _ = fmt.Fprint(a.stderr, question+" [y/N] ")
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := a.ask(question+" [y/N] ", "--yes")
+	if err != nil {
 		return err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	switch strings.ToLower(answer) {
 	case "y", "yes":
 		return nil
 	}
 	return no("not confirmed: nothing was changed")
+}
+
+// confirmCount asks for the number of targets. A "yes" is typed too easily.
+func (a *app) confirmCount(question string, n int) error {
+	answer, err := a.ask(fmt.Sprintf("%s Type %d to go on: ", question, n), "--count with the number that match")
+	if err != nil {
+		return err
+	}
+	if answer != fmt.Sprint(n) {
+		return no("not confirmed: nothing was changed")
+	}
+	return nil
+}
+
+// ask returns what a person types. Flag would have been the answer.
+func (a *app) ask(question, flag string) (string, error) {
+	if !isTerminal(a.stdin) || a.tookLine {
+		return "", fmt.Errorf("this needs a confirmation, and stdin is no terminal: add %s, or look first with --dry-run", flag)
+	}
+	_, _ = fmt.Fprint(a.stderr, question)
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimSpace(answer), nil
 }

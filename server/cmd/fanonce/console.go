@@ -101,7 +101,7 @@ func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) er
 	defer shown.close()
 	g := &gate{actor: f.actor, now: time.Now, token: newSecret(), sessions: map[string]time.Time{}}
 	shown.cfg.Title, shown.cfg.Authenticate = f.title, f.authenticate
-	shown.cfg.Logger = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	shown.cfg.Logger = a.logger()
 	if g.next, err = console.New(shown.cfg); err != nil {
 		return err
 	}
@@ -163,12 +163,11 @@ func (a *app) newSite(ctx context.Context, address string, g *gate) (*site, erro
 	g.cookie = "fanonce_console_" + port
 	host, _, _ := net.SplitHostPort(address)
 	s := &site{gate: g, listener: listener, base: "http://" + net.JoinHostPort(host, port)}
-	logger := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.server = &http.Server{
 		Handler: http.NewCrossOriginProtection().Handler(g), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: a.timeout + answerBeyond, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		// Errors of the network are no news: only panics are worth a line.
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,20 +12,26 @@ import (
 
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/console"
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// A source is one database that the console shows.
+// A source is one database of several that a command looks at.
 type source struct{ name, url string }
 
 // sources returns the databases of --store, or the one of --database.
 func (a *app) sources(stores []string) ([]source, error) {
 	if len(stores) == 0 {
+		address, err := a.address("")
+		if err != nil {
+			return nil, err
+		}
+		if isRedis(address) {
+			return []source{{"redis", ""}}, nil
+		}
 		cfg, err := a.poolConfig("")
 		if err != nil {
 			return nil, err
 		}
-		return []source{{cfg.ConnConfig.Database, ""}}, nil
+		return []source{{cmp.Or(cfg.ConnConfig.Database, cfg.ConnConfig.User), ""}}, nil
 	}
 	if a.database != "" {
 		return nil, errors.New("--database or --store, not both")
@@ -34,7 +41,7 @@ func (a *app) sources(stores []string) ([]source, error) {
 		name, url, ok := strings.Cut(text, "=")
 		if !ok || name == "" || url == "" || printable(name) != name || len(name) > 80 {
 			// The text can hold a password.
-			return nil, errors.New("--store is not NAME=postgres://…, nor NAME=env:VARIABLE")
+			return nil, errors.New("--store is not NAME=postgres://…, NAME=redis://…, nor NAME=env:VARIABLE")
 		}
 		for _, other := range out {
 			if other.name == name {
@@ -79,6 +86,18 @@ func (a *app) show(ctx context.Context, sources []source, readOnly bool) (*showi
 }
 
 func (a *app) showOne(ctx context.Context, s *showing, src source) error {
+	address, err := a.address(src.url)
+	if err != nil {
+		return err
+	}
+	if isRedis(address) {
+		keys, opened, err := a.openRedis(ctx, address)
+		if err != nil {
+			return err
+		}
+		s.closes = append(s.closes, func() { _ = opened.Close() })
+		return a.showKeys(s, keys, src.name)
+	}
 	pool, err := a.open(ctx, src.url)
 	if err != nil {
 		return err
@@ -108,19 +127,11 @@ func (a *app) showOne(ctx context.Context, s *showing, src source) error {
 
 func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string) (err error) {
 	if component == "keys" {
-		shown := console.Store{Name: name, NoAnswers: noAnswers}
-		if shown.Reader, err = a.newKeyReader(pool); err != nil {
+		keys, err := a.tableKeyring(pool)
+		if err != nil {
 			return err
 		}
-		if !s.readOnly {
-			var keys *pgstore.Store
-			if shown.Guard, keys, err = a.newGuard(pool); err != nil {
-				return err
-			}
-			s.closes = append(s.closes, keys.Close)
-		}
-		s.cfg.Stores, s.names = append(s.cfg.Stores, shown), append(s.names, name)
-		return nil
+		return a.showKeys(s, keys, name)
 	}
 	shown := console.Sagas{Name: name + " sagas"}
 	if shown.Reader, err = a.newSagaReader(pool); err != nil {
@@ -134,6 +145,22 @@ func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component stri
 		s.closes = append(s.closes, j.Close)
 	}
 	s.cfg.Sagas, s.names = append(s.cfg.Sagas, shown), append(s.names, shown.Name)
+	return nil
+}
+
+func (a *app) showKeys(s *showing, keys *keyring, name string) error {
+	shown := console.Store{Name: name, NoAnswers: noAnswers, Reader: keys.Reader}
+	if !s.readOnly {
+		kept, end, err := keys.newStore()
+		if err != nil {
+			return err
+		}
+		s.closes = append(s.closes, end)
+		if shown.Guard, err = a.newGuard(kept); err != nil {
+			return err
+		}
+	}
+	s.cfg.Stores, s.names = append(s.cfg.Stores, shown), append(s.names, name)
 	return nil
 }
 

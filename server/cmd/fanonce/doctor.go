@@ -172,7 +172,7 @@ func (p *patient) runChecks(ctx context.Context, ignored []string, out *doctorOu
 		line.set(int64(i))
 		findings, err := p.run(ctx, c)
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d checks", out.Checks)
+			return fmt.Errorf("interrupted after %s", count(out.Checks, "check"))
 		}
 		if err != nil {
 			findings = append(findings, found("unchecked", c.name, "this check could not run: "+err.Error(), unblock(err, p.role)))
@@ -302,9 +302,9 @@ func (p *patient) renderFindings(out *doctorOut) string {
 		ignored = fmt.Sprintf(", %d ignored", out.Ignored)
 	}
 	if out.Healthy {
-		fmt.Fprintf(&b, "healthy: %d checks found nothing%s\n", out.Checks, ignored)
+		fmt.Fprintf(&b, "healthy: %s found nothing%s\n", count(out.Checks, "check"), ignored)
 	} else {
-		fmt.Fprintf(&b, "%d errors, %d warnings in %d checks%s\n", errs, len(out.Findings)-errs, out.Checks, ignored)
+		fmt.Fprintf(&b, "%s, %s in %s%s\n", count(errs, "error"), count(len(out.Findings)-errs, "warning"), count(out.Checks, "check"), ignored)
 	}
 	return b.String()
 }

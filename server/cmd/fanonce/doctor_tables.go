@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -147,7 +148,8 @@ func checkSweep(ctx context.Context, p *patient) ([]finding, error) {
 			return out, err
 		}
 		if n > 0 {
-			out = append(out, found("sweep-lag", c.name, fmt.Sprintf("%s %s are past their time for more than %s", formatCount(n), c.name, ago(sweepLate)),
+			out = append(out, found("sweep-lag", c.name, fmt.Sprintf("%s %s past %s time for more than %s", formatCount(n), plural(int(n), strings.TrimSuffix(c.name, "s")+" is", c.name+" are"),
+				plural(int(n), "its", "their"), ago(sweepLate)),
 				"fanonce sweep; and run Guard.RunSweeper and Engine.RunSweeper in a service"))
 		}
 	}
@@ -175,8 +177,8 @@ func checkAttention(ctx context.Context, p *patient) ([]finding, error) {
 	if err != nil || at.Unknown+at.Quarantined+at.DeadLetters == 0 {
 		return nil, err
 	}
-	return []finding{found("keys-attention", "", fmt.Sprintf("%d keys are unknown, %d are quarantined, %d are dead letters; the oldest is %s old",
-		at.Unknown, at.Quarantined, at.DeadLetters, ago(at.Oldest)), "fanonce keys list; then fanonce keys resolve --as … --reason … ID")}, nil
+	return []finding{found("keys-attention", "", fmt.Sprintf("keys need a person: %d unknown, %d quarantined, %s; the oldest is %s old",
+		at.Unknown, at.Quarantined, count(int(at.DeadLetters), "dead letter"), ago(at.Oldest)), "fanonce keys list; then fanonce keys resolve --as … --reason … ID")}, nil
 }
 
 func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
@@ -194,17 +196,17 @@ func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
 	}
 	var out []finding
 	if n := s.ByStatus[journal.Stuck]; n > 0 {
-		out = append(out, found("sagas-stuck", "", formatCount(n)+" sagas are stuck", "fanonce saga list; then fanonce saga retry --reason … ID, or another verb"))
+		out = append(out, found("sagas-stuck", "", formatCount(n)+" "+plural(int(n), "saga is", "sagas are")+" stuck", "fanonce saga list; then fanonce saga retry --reason … ID, or another verb"))
 	}
 	if s.Deferred > 0 {
-		out = append(out, found("sagas-deferred", "", formatCount(s.Deferred)+" sagas are deferred", "deploy the build that started them, or the newest"))
+		out = append(out, found("sagas-deferred", "", formatCount(s.Deferred)+" "+plural(int(s.Deferred), "saga is", "sagas are")+" deferred", "deploy the build that started them, or the newest"))
 	}
 	if s.Unowned > 0 {
 		var engines int
 		err = p.db.QueryRow(ctx, "select count(*) from "+qualify(p.schema, "saga_engine")+
 			" where lease_until >= clock_timestamp() and not has_left").Scan(&engines)
 		if err == nil && engines == 0 {
-			out = append(out, found("sagas-no-engine", "", formatCount(s.Unowned)+" sagas are due, and no engine has a lease",
+			out = append(out, found("sagas-no-engine", "", formatCount(s.Unowned)+" "+plural(int(s.Unowned), "saga is", "sagas are")+" due, and no engine has a lease",
 				"start a service that calls saga.Open with the definitions of these sagas"))
 		}
 	}

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -20,46 +17,15 @@ func newKeys(a *app) *cobra.Command {
 	keys := group(&cobra.Command{
 		Use: "keys", Short: "List, show and settle keys that need a person",
 		Long: `List, show and settle keys that need a person. Keys are known by their IDs, as logs and problems have them; key id
-makes one. Neither a key's text nor a body nor an answer is shown.`,
+makes one. The first four digits or more of an ID are enough, where no other ID begins with them. Neither a key's text
+nor a body nor an answer is shown.
+
+The keys of a service that uses Redis are at redis://HOST:PORT/NUMBER?prefix=NAME&replicas=N, as --database or
+DATABASE_URL. Prefix and replicas are those of the service's redisstore.Config. There the beginning of an ID is looked
+up among the keys that need a person.`,
 	})
 	keys.AddCommand(newKeysList(a), newKeysChildren(a), newKeysShow(a), newKeysResolve(a), newKeysForget(a), newKeysAudit(a))
 	return keys
-}
-
-// openComponent connects, and returns an error where the tables of a component are not usable.
-func (a *app) openComponent(ctx context.Context, name string) (*pgxpool.Pool, error) {
-	pool, err := a.pool(ctx)
-	if err != nil {
-		return nil, err
-	}
-	picked, err := pickComponents([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	v, err := a.version(ctx, pool, &picked[0])
-	if err == nil {
-		err = v.check(name)
-	}
-	return pool, err
-}
-
-// guard opens the store of the one database.
-func (a *app) guard(ctx context.Context) (*server.Guard, *pgstore.Store, error) {
-	pool, err := a.openComponent(ctx, "keys")
-	if err != nil {
-		return nil, nil, err
-	}
-	return a.newGuard(pool)
-}
-
-// newGuard returns a store behind a guard of no namespace: IDs are those of any.
-func (a *app) newGuard(pool *pgxpool.Pool) (*server.Guard, *pgstore.Store, error) {
-	s, err := pgstore.New(pool, pgstore.Config{Schema: a.schema})
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := server.NewGuard(s, server.Unscoped, server.Config{StoreTimeout: a.timeout, Retention: a.retention})
-	return g, s, err
 }
 
 // keyRow is one key in JSON.
@@ -177,8 +143,11 @@ func auditOf(entries []store.AuditEntry) []auditRow {
 	return rows
 }
 
-// newAudit makes the command audit of keys or of sagas. read is given the zero ID for all.
-func newAudit(a *app, cmd *cobra.Command, read func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error)) *cobra.Command {
+// An auditReader reads a log, of at most one ID.
+type auditReader func(ctx context.Context, ids []idArg, actor string, limit int) ([]auditRow, error)
+
+// newAudit makes the command audit of keys or of sagas.
+func newAudit(a *app, cmd *cobra.Command, read auditReader) *cobra.Command {
 	var p page
 	var actor string
 	cmd.Use, cmd.Args = "audit [ID]", takes(0, 1)
@@ -187,7 +156,7 @@ func newAudit(a *app, cmd *cobra.Command, read func(ctx context.Context, id stor
 		if err := errors.Join(err, p.check()); err != nil {
 			return err
 		}
-		rows, err := read(cmd.Context(), append(ids, store.ID{})[0], actor, p.limit)
+		rows, err := read(cmd.Context(), ids, actor, p.limit)
 		if err != nil {
 			return tooSlow(err)
 		}
@@ -200,26 +169,18 @@ func newAudit(a *app, cmd *cobra.Command, read func(ctx context.Context, id stor
 
 func newKeysAudit(a *app) *cobra.Command {
 	return newAudit(a, &cobra.Command{Short: "Show who changed keys, the youngest change first", Example: "  fanonce keys audit --limit 20"},
-		func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
-			r, err := a.keyReader(ctx)
+		func(ctx context.Context, args []idArg, actor string, limit int) ([]auditRow, error) {
+			keys, err := a.keyring(ctx)
 			if err != nil {
 				return nil, err
 			}
-			entries, err := r.AuditPage(ctx, store.AuditRequest{ID: id, Actor: actor, Limit: limit})
+			ids, err := complete(ctx, args, "key", keys.ids)
+			if err != nil {
+				return nil, err
+			}
+			entries, err := keys.AuditPage(ctx, store.AuditRequest{ID: append(ids, store.ID{})[0], Actor: actor, Limit: limit})
 			return auditOf(entries), err
 		})
-}
-
-func parseIDs(args []string) ([]store.ID, error) {
-	ids := make([]store.ID, len(args))
-	for i, arg := range args {
-		id, err := store.ParseID(arg)
-		if err != nil {
-			return nil, fmt.Errorf("%q is no ID: want the form of a UUID, as lists and logs have it", arg)
-		}
-		ids[i] = id
-	}
-	return ids, nil
 }
 
 // keyShowOut is the JSON of keys show.
@@ -233,22 +194,26 @@ func newKeysShow(a *app) *cobra.Command {
 		Use: "show ID", Short: "Show one key: its state, its owner's lease, its times and its audit log", Args: takes(1, 1),
 		Example: "  fanonce keys show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
+			named, err := parseIDs(args)
 			if err != nil {
 				return err
 			}
-			reader, err := a.keyReader(cmd.Context())
+			keys, err := a.keyring(cmd.Context())
 			if err != nil {
 				return err
 			}
-			r, err := reader.Show(cmd.Context(), ids[0])
+			ids, err := complete(cmd.Context(), named, "key", keys.ids)
+			if err != nil {
+				return err
+			}
+			r, err := keys.Show(cmd.Context(), ids[0])
 			if errors.Is(err, store.ErrNotFound) {
 				return no("no key has the ID %s", ids[0])
 			}
 			if err != nil {
 				return err
 			}
-			entries, err := reader.AuditPage(cmd.Context(), store.AuditRequest{ID: ids[0], Limit: 20})
+			entries, err := keys.AuditPage(cmd.Context(), store.AuditRequest{ID: ids[0], Limit: 20})
 			if err != nil {
 				return err
 			}

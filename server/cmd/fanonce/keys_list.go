@@ -8,26 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/saga/journal"
-	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
-
-// keyReader opens the keys for looking. The rights of an observer are enough.
-func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
-	pool, err := a.openComponent(ctx, "keys")
-	if err != nil {
-		return nil, err
-	}
-	return a.newKeyReader(pool)
-}
-
-func (a *app) newKeyReader(pool *pgxpool.Pool) (*pgstore.Reader, error) {
-	return pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
-}
 
 // readTime is the time of --timeout, but not more than a Reader accepts.
 func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }
@@ -89,26 +74,29 @@ func (k *keyList) check() error {
 }
 
 // read returns the keys of a page.
-func (k *keyList) read(ctx context.Context, r store.Reader, after store.Cursor) ([]store.Record, error) {
+func (k *keyList) read(ctx context.Context, keys *keyring, after store.Cursor) ([]store.Record, error) {
 	if !k.browses() {
 		req, err := k.request(k.limit, after)
 		if err != nil {
 			return nil, err
 		}
-		return r.List(ctx, req)
+		return keys.List(ctx, req)
 	}
 	if k.since == 0 {
 		k.since = defaultSince
 	}
-	now := time.Now()
-	req := store.BrowseRequest{From: now.Add(-k.since), To: now.Add(time.Hour), Route: k.route, Before: after, Limit: k.limit}
+	now, err := keys.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req := store.BrowseRequest{From: now.Add(-k.since), Route: k.route, Before: after, Limit: k.limit}
 	switch state, ok := keyStates[k.state]; {
 	case ok:
 		req.States = []store.State{state}
 	case k.state == "":
 		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
 	}
-	return r.Browse(ctx, req)
+	return keys.Browse(ctx, req)
 }
 
 func newKeysList(a *app) *cobra.Command {
@@ -126,11 +114,11 @@ indexes of migrate up --component reader.`,
 			if err := errors.Join(err, l.check()); err != nil {
 				return err
 			}
-			r, err := a.keyReader(cmd.Context())
+			keys, err := a.keyring(cmd.Context())
 			if err != nil {
 				return err
 			}
-			records, err := l.read(cmd.Context(), r, store.Cursor{CreatedAt: at, ID: id})
+			records, err := l.read(cmd.Context(), keys, store.Cursor{CreatedAt: at, ID: id})
 			if err != nil {
 				return tooSlow(err)
 			}
@@ -153,17 +141,21 @@ func newKeysChildren(a *app) *cobra.Command {
 service: callers that use the SDK send it along. The list needs the indexes of migrate up --component reader.`,
 		Example: "  fanonce keys children 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
+			named, err := parseIDs(args)
 			at, id, bad := parseCursor(p.after)
 			if err := errors.Join(err, bad, p.check()); err != nil {
 				return err
 			}
-			r, err := a.keyReader(cmd.Context())
+			keys, err := a.keyring(cmd.Context())
+			if err != nil {
+				return err
+			}
+			ids, err := complete(cmd.Context(), named, "key", keys.ids)
 			if err != nil {
 				return err
 			}
 			req := store.ListRequest{Parent: ids[0], Limit: p.limit, After: store.Cursor{CreatedAt: at, ID: id}}
-			records, err := r.List(cmd.Context(), req)
+			records, err := keys.List(cmd.Context(), req)
 			if err != nil {
 				return tooSlow(err)
 			}

@@ -27,7 +27,7 @@ type keyVerb struct {
 }
 
 // check refuses a verb that cannot be carried out, before anything is sent.
-func (k *keyVerb) check(args []string) ([]store.ID, error) {
+func (k *keyVerb) check(args []string) ([]idArg, error) {
 	ids, err := parseIDs(args)
 	if err == nil {
 		err = k.verb.check(args)
@@ -57,18 +57,30 @@ type keyAction struct {
 }
 
 func (k *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) error {
-	ids, err := k.check(args)
+	named, err := k.check(args)
 	if err != nil {
 		return err
 	}
-	guard, s, err := a.guard(cmd.Context())
+	keys, err := a.keyring(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	ids, err := complete(cmd.Context(), named, "key", keys.ids)
+	if err != nil {
+		return err
+	}
+	s, end, err := keys.newStore()
+	if err != nil {
+		return err
+	}
+	defer end()
+	guard, err := a.newGuard(s)
+	if err != nil {
+		return err
+	}
 	by := store.Audit{Actor: k.actor, Reason: k.reason}
 	return action[store.Record]{
-		name: x.name, consequence: x.consequence, noun: "key",
+		name: x.name, consequence: x.consequence, noun: "key", dangerous: true,
 		id:   func(r store.Record) string { return r.ID.String() },
 		read: s.Read,
 		list: func(ctx context.Context, limit int, after *store.Record) ([]store.Record, error) {
@@ -88,10 +100,25 @@ func (k *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 			}
 			return (&server.MovedOnError{ID: r.ID, State: r.State, Fence: r.Fence}).Error()
 		},
-		do: func(ctx context.Context, r store.Record) error {
-			return toRefusal(x.do(ctx, guard, r.ID, k.decidedOn(r), by))
+		do: func(ctx context.Context, r store.Record) (change, error) {
+			if err := x.do(ctx, guard, r.ID, k.decidedOn(r), by); err != nil {
+				return change{}, toRefusal(err)
+			}
+			return changeOf(ctx, s, r), nil
 		},
 	}.apply(cmd.Context(), a, &k.verb, ids)
+}
+
+// changeOf reads what became of a key. A key that cannot be read was changed all the same.
+func changeOf(ctx context.Context, s store.Store, before store.Record) change {
+	c := change{ID: before.ID.String(), From: before.State.String()}
+	switch now, err := s.Read(ctx, before.ID); {
+	case errors.Is(err, store.ErrNotFound):
+		c.To = "forgotten"
+	case err == nil:
+		c.To, c.Fence = now.State.String(), now.Fence
+	}
+	return c
 }
 
 // isDead reports whether the owner's lease of a key in progress is over.

@@ -1,11 +1,13 @@
-// Command fanonce looks at and steers what the packages of this library keep in Postgres: keys and sagas.
+// Command fanonce looks at and steers what the packages of this library keep: keys in Postgres or Redis, and sagas in
+// Postgres.
 //
 //	fanonce migrate up --component keys   makes the tables
 //	fanonce doctor                        says what is wrong with the database, and what to type
+//	fanonce status                        says what needs a person
 //	fanonce keys list                     lists the keys that need a person
 //	fanonce key derive order-42 payment charge
 //
-// DATABASE_URL or --database names the database. --json is for scripts. Each command's --help has its flags and an
+// DATABASE_URL, --database or the variables of psql name the database. --json is for scripts. Each command's --help has its flags and an
 // example, and README.md has a table of the commands.
 //
 // The command is a thin shell around the packages that own the tables. It has SQL of its own only where it looks at the
@@ -68,11 +70,17 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	return report(ctx, stderr, err)
+	return report(ctx, stderr, err, a.json || slices.Contains(args, "--json")) // a flag may have failed before it was read
+}
+
+// errorOut is the JSON of an error, on stderr.
+type errorOut struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
 }
 
 // report prints err in one line, and returns the exit code.
-func report(ctx context.Context, stderr io.Writer, err error) int {
+func report(ctx context.Context, stderr io.Writer, err error, asJSON bool) int {
 	if err == nil {
 		return exitDone
 	}
@@ -83,7 +91,11 @@ func report(ctx context.Context, stderr io.Writer, err error) int {
 	case ctx.Err() != nil:
 		code = exitInterrupted
 	}
-	if text := oneLine(err.Error()); text != "" {
+	switch text := oneLine(err.Error()); {
+	case text == "":
+	case asJSON:
+		writeJSONLine(stderr, errorOut{text, code})
+	default:
 		_, _ = fmt.Fprintln(stderr, "fanonce: "+text)
 	}
 	return code
@@ -101,21 +113,22 @@ func oneLine(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-const rootLong = `fanonce looks at and steers what fanonce keeps in Postgres: keys and sagas.
+const rootLong = `fanonce looks at and steers what fanonce keeps: keys in Postgres or Redis, and sagas in Postgres.
 
-The database is that of --database, or of the variable DATABASE_URL. --json prints one JSON document.
-"-" as an argument reads that argument from the first line of stdin, so that a key stays out of the
-shell's history and of the list of processes.
+The database is that of --database, or of the variable DATABASE_URL, or of the variables and service files of psql:
+PGHOST, PGPORT, PGDATABASE, PGUSER, PGPASSWORD, PGSERVICE and the like. --json prints one JSON document on stdout, and
+an error as {"error": …, "exit_code": …} on stderr. "-" as an argument reads that argument from the first line of stdin,
+so that a key stays out of the shell's history and of the list of processes.
 
 Exit codes:
-  0    done; doctor: no finding
-  1    the answer is no: findings, not found, not equal, refused, not confirmed
+  0    done; doctor: no finding; status: nothing needs a person
+  1    the answer is no: findings, not found, not equal, ambiguous, refused, not confirmed; status: something needs a person
   2    bad usage, or the database cannot be reached or refuses a statement
   130  interrupted: the last line says what was done; console ends with 0`
 
 func newRoot(a *app) *cobra.Command {
 	root := group(&cobra.Command{
-		Use: "fanonce", Short: "Look at and steer keys and sagas", Long: rootLong,
+		Use: "fanonce", Short: "Look at and steer keys and sagas", Long: rootLong, Version: readBuild().Version,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
 	})
@@ -126,11 +139,11 @@ func newRoot(a *app) *cobra.Command {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.database, "database", "", "address of the database, postgres://…; default $DATABASE_URL")
+	flags.StringVar(&a.database, "database", "", "address of the database: postgres://…, a connection string or a name as for psql, redis://…; default $DATABASE_URL, then PG*")
 	flags.StringVar(&a.schema, "schema", "", "Postgres schema of the tables; default: the search_path finds them")
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
-	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newSaga(a), newSweep(a))
+	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newSaga(a), newStatus(a), newSweep(a), newVersion(a))
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		group(completion)

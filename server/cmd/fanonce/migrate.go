@@ -196,7 +196,13 @@ func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, 
 			return migrationOut{}, err
 		}
 	}
-	return migrationOut{c.name, before.have, before.want, moveWord(before, dryRun)}, nil
+	after := before
+	if !dryRun {
+		if after, err = a.version(ctx, pool, c); err != nil {
+			return migrationOut{}, err
+		}
+	}
+	return migrationOut{c.name, after.have, after.want, moveWord(before, dryRun)}, nil
 }
 
 // moveWord says what became of a component.

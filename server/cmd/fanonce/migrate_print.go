@@ -205,8 +205,9 @@ func (a *app) addReader(ctx context.Context, pool *pgxpool.Pool, wait time.Durat
 			return before, err
 		}
 	}
-	before.State = "migrated"
-	return before, nil
+	after, _, err := a.readerState(ctx, pool)
+	after.State = "migrated"
+	return after, err
 }
 
 func (a *app) addReaderSet(ctx context.Context, pool *pgxpool.Pool, set readerSet, wait time.Duration) error {

@@ -56,6 +56,7 @@ func TestMigrate(t *testing.T) {
 
 	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "keys", "--json").requireCode(t, 0))
 	require.Equal(t, map[string]string{"keys": "migrated"}, done.states())
+	require.Equal(t, done.Components[0].Latest, done.Components[0].Version, "the version after the migration")
 	r := on(t, url, "migrate", "status").requireCode(t, 0)
 	golden(t, "migrate_status.txt", r.stdout)
 	on(t, url, "migrate", "status", "--component", "sagas").requireCode(t, 1)
@@ -144,6 +145,7 @@ func TestMigrateReader(t *testing.T) {
 
 	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "reader", "--json").requireCode(t, 0))
 	require.Equal(t, map[string]string{"reader": "migrated"}, done.states())
+	require.Equal(t, done.Components[0].Latest, done.Components[0].Version)
 	execute(t, printed, statements(fanonce(t, "migrate", "print", "--component", "reader").requireCode(t, 0).stdout)...)
 	indexes := readerIndexes(t, url)
 	require.Len(t, indexes, done.Components[0].Latest)

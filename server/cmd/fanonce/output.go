@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -39,6 +42,17 @@ func (t *table) row(cells ...any) {
 
 func (t *table) flush() error { return t.w.Flush() }
 
+// plural returns the word for n things.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// count is a number with its word: 1 key, 2 keys.
+func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s")) }
+
 // orNone is a number for a table; "" for 0, which means that there is none.
 func orNone(n int) string {
 	if n == 0 {
@@ -63,6 +77,22 @@ func writeJSON(w io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// writeJSONLine writes one document as one line.
+func writeJSONLine(w io.Writer, value any) {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value)
+}
+
+// logger writes warnings to stderr: lines of text, or of JSON.
+func (a *app) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelWarn}
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, options))
 }
 
 // printLine prints one JSON document, or a line of text.
@@ -146,4 +176,82 @@ func parseCursor(text string) (at time.Time, id store.ID, err error) {
 		return at, id, errors.New("--after is not where a page ended: copy what the previous page says")
 	}
 	return at, id, nil
+}
+
+// lineEvery is how often a person hears of a long command.
+const lineEvery = 3 * time.Second
+
+// A progress says on stderr how far a long command is: a line every few seconds. With --json it is silent. It is safe for
+// concurrent use.
+type progress struct {
+	done atomic.Int64
+	stop func()
+}
+
+// progress begins to say how far a command is. total is how much there is to do; 0: unknown. The caller ends it.
+func (a *app) progress(what string, total int64) *progress {
+	p := &progress{stop: func() {}}
+	if a.json {
+		return p
+	}
+	began, stop := time.Now(), make(chan struct{})
+	ticks := time.NewTicker(lineEvery)
+	var lines sync.WaitGroup
+	lines.Go(func() {
+		defer ticks.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticks.C: // a command that waits is seen to wait
+				a.announce("fanonce: " + progressLine(what, p.done.Load(), total, time.Since(began)))
+			}
+		}
+	})
+	p.stop = func() {
+		close(stop)
+		lines.Wait()
+	}
+	return p
+}
+
+// set says how much is done.
+func (p *progress) set(done int64) { p.done.Store(done) }
+
+// end returns when no further line can come.
+func (p *progress) end() { p.stop() }
+
+// noteOut is the JSON of a line for people.
+type noteOut struct {
+	Note string `json:"note"`
+}
+
+// announce prints a line on stderr.
+func (a *app) announce(line string) {
+	if a.json {
+		writeJSONLine(a.stderr, noteOut{line})
+		return
+	}
+	_, _ = io.WriteString(a.stderr, line+"\n")
+}
+
+// progressLine is how far a command is, in words. A total of 0 is unknown.
+func progressLine(what string, done, total int64, elapsed time.Duration) string {
+	var words []string
+	switch {
+	case total > 0:
+		words = append(words, fmt.Sprintf("%d of %d (%d%%)", done, total, done*100/total))
+	case done > 0:
+		words = append(words, fmt.Sprint(done))
+	}
+	perSecond := float64(done) / elapsed.Seconds()
+	if done > 0 {
+		words = append(words, fmt.Sprintf("%.1f/s", perSecond))
+	}
+	if done > 0 && total > 0 {
+		words = append(words, ago(time.Duration(float64(total-done)/perSecond*float64(time.Second)))+" left")
+	} else {
+		words = append(words, "for "+ago(elapsed))
+	}
+	return what + ": " + strings.Join(words, ", ")
 }

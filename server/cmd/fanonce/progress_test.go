@@ -13,11 +13,11 @@ func TestProgress(t *testing.T) {
 	url := database(t)
 	unknownKeys(t, url, "k-1", "k-2", "k-3")
 	holder := hold(t, url, "select from idempotency where key = (select key from idempotency_attention order by created_at desc, key desc limit 1) for update")
-	resolve := []string{"keys", "resolve", "--as", "run-again", "--all", "--yes", "--reason", "a test", "--timeout", "1m"}
-	silent, _, said := call{database: url, args: append(resolve, "--json")}.command(t.Context())
+	resolve := []string{"keys", "resolve", "--as", "run-again", "--all", "--reason", "a test", "--timeout", "1m", "--count"}
+	silent, _, said := call{database: url, args: append(resolve, "3", "--json")}.command(t.Context())
 	require.NoError(t, silent.Start())
 	requireWaiting(t, url)
-	cmd, _, _ := call{database: url, args: resolve}.command(t.Context())
+	cmd, _, _ := call{database: url, args: append(resolve, "1")}.command(t.Context())
 	cmd.Stderr = nil
 	pipe, err := cmd.StderrPipe()
 	require.NoError(t, err)

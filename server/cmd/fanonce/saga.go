@@ -17,7 +17,8 @@ import (
 func newSaga(a *app) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use: "saga", Short: "List, show and move sagas",
-		Long: `List, show and move sagas. Neither keys nor inputs nor results are shown.
+		Long: `List, show and move sagas. Neither keys nor inputs nor results are shown. The first four digits or more of an ID are
+enough, where no other ID begins with them.
 
 The verbs here need no definition: they read the plan that the journal keeps. There is no force-ok: it gives a step an
 output, and only the saga's definition knows the type of the output. An output of another type would leave a saga that no
@@ -37,6 +38,11 @@ func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal,
 		return nil, nil, err
 	}
 	return a.newOperator(pool)
+}
+
+// sagaIDs returns the IDs of sagas. The database is open.
+func (a *app) sagaIDs(ctx context.Context, args []idArg) ([]store.ID, error) {
+	return complete(ctx, args, "saga", a.tableIDs(a.opened, [2]string{"saga", "id"}, [2]string{"saga_audit", "saga"}))
 }
 
 func (a *app) newOperator(pool *pgxpool.Pool) (*saga.Operator, *pgjournal.Journal, error) {
@@ -124,7 +130,7 @@ func newSagaShow(a *app) *cobra.Command {
 		Use: "show ID", Short: "Show one saga: its status, its steps and its audit log", Args: takes(1, 1),
 		Example: "  fanonce saga show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
+			named, err := parseIDs(args)
 			if err != nil {
 				return err
 			}
@@ -132,9 +138,13 @@ func newSagaShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ids, err := a.sagaIDs(cmd.Context(), named)
+			if err != nil {
+				return err
+			}
 			r, err := reader.Show(cmd.Context(), journal.ID(ids[0]))
 			if errors.Is(err, journal.ErrNotFound) {
-				return no("no saga has the ID %s", args[0])
+				return no("no saga has the ID %s", ids[0])
 			}
 			if errors.Is(err, pgjournal.ErrPrivilege) {
 				return fmt.Errorf("%w: the steps of a saga need the rights of fanonce_runtime", err)
@@ -176,12 +186,16 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 
 func newSagaAudit(a *app) *cobra.Command {
 	return newAudit(a, &cobra.Command{Short: "Show who moved sagas, the youngest change first", Example: "  fanonce saga audit --actor ann@laptop --limit 20"},
-		func(ctx context.Context, id store.ID, actor string, limit int) ([]auditRow, error) {
+		func(ctx context.Context, args []idArg, actor string, limit int) ([]auditRow, error) {
 			r, err := a.sagaReader(ctx)
 			if err != nil {
 				return nil, err
 			}
-			entries, err := r.AuditPage(ctx, journal.AuditRequest{ID: journal.ID(id), Actor: actor, Limit: limit})
+			ids, err := a.sagaIDs(ctx, args)
+			if err != nil {
+				return nil, err
+			}
+			entries, err := r.AuditPage(ctx, journal.AuditRequest{ID: journal.ID(append(ids, store.ID{})[0]), Actor: actor, Limit: limit})
 			return sagaAuditOf(entries), err
 		})
 }

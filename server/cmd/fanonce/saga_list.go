@@ -119,11 +119,18 @@ The rights of fanonce_observer are enough. Only --step and the column STUCK ON n
 		Example: "  fanonce saga list --name checkout --step shipping.book\n" +
 			"  fanonce saga list --status completed,compensated --since 2h --until 1h --limit 100 --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req, err := l.request(time.Now())
-			if err != nil {
+			if _, err := l.request(time.Now()); err != nil { // before anything is sent
 				return err
 			}
 			r, err := a.sagaReader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			now, err := a.serverTime(cmd.Context(), a.opened)
+			if err != nil {
+				return err
+			}
+			req, err := l.request(now)
 			if err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ var sagaVerbs = []sagaVerb{
 	{
 		"retry", "Set stuck sagas going again, in the direction that they had", "their calls are sent again, under the same keys.",
 		isStuck,
-		func(o *saga.Operator, _ string) sagaMove { return o.Retry }, "", false,
+		func(o *saga.Operator, _ string) sagaMove { return o.Retry }, "", false, false,
 	},
 	{
 		"retry-now", "Make sagas retry their waiting calls at once", "their waiting calls are sent within a lease.",
@@ -27,32 +27,32 @@ var sagaVerbs = []sagaVerb{
 		func(o *saga.Operator, _ string) sagaMove { return o.RetryNow },
 		`Make sagas retry their waiting calls instead of waiting for the end of the backoff. It takes effect within a lease of
 the engine, 15 s by default: a saga that sleeps is taken by the next engine that looks, and an engine that has the wait
-in its memory reads the saga once per lease.`, false,
+in its memory reads the saga once per lease.`, false, false,
 	},
 	{
 		"abandon", "End sagas where they stand: nothing more is done and nothing undone", "nothing more is done and nothing undone.",
 		func(r journal.Record) bool { return !r.Status.Final() },
-		func(o *saga.Operator, _ string) sagaMove { return o.Abandon }, "", false,
+		func(o *saga.Operator, _ string) sagaMove { return o.Abandon }, "", false, true,
 	},
 	{
 		"cancel", "Undo what sagas did, if they are not past their pivot", "what they did is undone.",
 		func(r journal.Record) bool { return !r.Status.Final() && r.FailedAt.IsZero() && !r.Cancel },
 		func(o *saga.Operator, _ string) sagaMove { return o.Cancel },
 		`Undo what sagas did. A saga past its pivot, or one that goes back already, is refused. Calls that are running go on:
-the next owner waits for them, or finds out what they did, and undoes it.`, false,
+the next owner waits for them, or finds out what they did, and undoes it.`, false, true,
 	},
 	{
 		"force-rejected", "Say that the call of a step did not happen and will not", "the step counts as rejected, on your word.",
 		isStuck, forceStep((*saga.Operator).ForceRejected),
 		`Say that the call of a step of stuck sagas did not happen and will not: you have found out that the callee never took
 it, or does not have its effect. You guarantee that no late copy of the call takes effect. A saga that went forward goes
-back, and undoes its other steps.`, true,
+back, and undoes its other steps.`, true, true,
 	},
 	{
 		"force-undone", "Say that nothing is left of a step that cannot be undone", "the step counts as undone, on your word.",
 		isStuck, forceStep((*saga.Operator).ForceUndone),
 		`Say that nothing is left of a step of stuck sagas that go back: somebody undid it by hand, or accepts what is left.
-The saga goes on.`, true,
+The saga goes on.`, true, true,
 	},
 }
 
@@ -106,6 +106,7 @@ type sagaVerb struct {
 	move                     func(o *saga.Operator, step string) sagaMove
 	long                     string
 	step                     bool // it is about one step
+	dangerous                bool // it cannot be taken back
 }
 
 func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
@@ -143,14 +144,18 @@ func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
 	return cmd
 }
 
-func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter, ids []store.ID) error {
+func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter, named []idArg) error {
 	o, j, err := a.operator(ctx)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
+	ids, err := a.sagaIDs(ctx, named)
+	if err != nil {
+		return err
+	}
 	return action[journal.Record]{
-		name: x.name, consequence: x.consequence, noun: "saga",
+		name: x.name, consequence: x.consequence, noun: "saga", dangerous: x.dangerous,
 		id:   func(r journal.Record) string { return r.ID.String() },
 		read: func(ctx context.Context, id store.ID) (journal.Record, error) { return o.Lookup(ctx, journal.ID(id)) },
 		list: func(ctx context.Context, limit int, after *journal.Record) ([]journal.Record, error) {
@@ -171,9 +176,9 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			}
 			return fmt.Sprintf("it is %s", r.Status)
 		},
-		do: func(ctx context.Context, r journal.Record) error {
-			_, err := x.move(o, f.step)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
-			return refusedSaga(err)
+		do: func(ctx context.Context, r journal.Record) (change, error) {
+			after, err := x.move(o, f.step)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
+			return change{ID: r.ID.String(), From: r.Status.String(), To: after.Status.String(), Fence: after.Fence}, refusedSaga(err)
 		},
 	}.apply(ctx, a, v, ids)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,11 +53,14 @@ type call struct {
 	database string
 	stdin    string
 	args     []string
+	env      []string
 }
 
 func (c call) command(ctx context.Context) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 	cmd := exec.CommandContext(ctx, binary, c.args...)
-	cmd.Env = append(os.Environ(), "USER=ann", "DATABASE_URL="+c.database)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") })
+	cmd.Env = append(cmd.Env, "USER=ann", "DATABASE_URL="+c.database)
+	cmd.Env = append(cmd.Env, c.env...)
 	cmd.Stdin = strings.NewReader(c.stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

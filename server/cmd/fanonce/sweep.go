@@ -110,11 +110,15 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 // sweeper returns the sweep of a component.
 func (a *app) sweeper(ctx context.Context, name string) (func(context.Context, int) (int, error), func(), error) {
 	if name == "keys" {
-		_, s, err := a.guard(ctx)
+		keys, err := a.keyring(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Sweep, s.Close, nil
+		s, end, err := keys.newStore()
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Sweep, end, nil
 	}
 	o, j, err := a.operator(ctx)
 	if err != nil {

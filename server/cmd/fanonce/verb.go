@@ -18,7 +18,7 @@ type verb struct {
 	actor, reason string
 	yes, dryRun   bool
 	all           bool
-	most          int
+	most, count   int
 }
 
 const defaultMost = 10_000
@@ -31,6 +31,7 @@ func (v *verb) flags(cmd *cobra.Command, a *app) {
 	f.BoolVar(&v.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&v.all, "all", false, "all that match, instead of the ones that are named")
 	f.IntVar(&v.most, "most", defaultMost, "with --all, at most so many")
+	f.IntVar(&v.count, "count", 0, "with --all: how many match, as --dry-run says; another number changes nothing")
 	v.actor = a.whoami()
 }
 
@@ -54,6 +55,8 @@ func (v *verb) check(args []string) error {
 		return errors.New("name IDs or give --all, not both")
 	case !v.all && len(args) == 0:
 		return errors.New("name one ID or more, or give --all")
+	case v.count < 0 || v.count > 0 && !v.all:
+		return fmt.Errorf("--count %d is not of --all", v.count)
 	case v.most < 1:
 		return fmt.Errorf("--most %d is not positive", v.most)
 	case v.dryRun:
@@ -72,6 +75,25 @@ type verbOut struct {
 	Matched int      `json:"matched"`
 	Done    int      `json:"done"`
 	Refused []string `json:"refused"` // IDs that moved on, are gone, or do not allow the verb; of --dry-run: that do not now
+	Changed []change `json:"changed"`
+}
+
+// A change is what a verb made of one target.
+type change struct {
+	ID    string `json:"id"`
+	From  string `json:"from"`
+	To    string `json:"to"` // "forgotten": it is gone; "": it was changed, and could not be read afterwards
+	Fence int64  `json:"fence,omitempty"`
+}
+
+func (c change) String() string {
+	if c.To == "" {
+		return fmt.Sprintf("%s: was %s, and was changed; it cannot be read now", c.ID, c.From)
+	}
+	if c.From == c.To { // a saga goes on, or goes back at its next step
+		return fmt.Sprintf("%s: is %s", c.ID, c.To)
+	}
+	return fmt.Sprintf("%s: was %s, is %s", c.ID, c.From, c.To)
 }
 
 // An action is a verb for targets of one kind.
@@ -79,6 +101,7 @@ type action[T any] struct {
 	name        string
 	consequence string // what the person confirms
 	noun        string // of one target
+	dangerous   bool   // a person who does it to all that match says how many these are
 	id          func(T) string
 	read        func(context.Context, store.ID) (T, error)
 	// list returns the targets after one, or the first ones; nil: there is none before.
@@ -86,7 +109,7 @@ type action[T any] struct {
 	matches func(T) bool // a listed one is meant; nil: each is
 	// refuses says why the verb would be refused for a target as it was read; "": it would not.
 	refuses func(T) string
-	do      func(context.Context, T) error
+	do      func(context.Context, T) (change, error)
 }
 
 // targets reads the targets of a verb: those that are named, or all that match.
@@ -132,11 +155,9 @@ func (x action[T]) apply(ctx context.Context, a *app, v *verb, ids []store.ID) e
 	if err != nil {
 		return err
 	}
-	out := verbOut{Verb: x.name, DryRun: v.dryRun, Actor: v.actor, Matched: len(targets), Refused: []string{}}
-	if len(targets) > 0 && !v.dryRun {
-		if err := a.confirm(v.yes, fmt.Sprintf("%s %d: %s As %s.", x.name, len(targets), x.consequence, v.actor)); err != nil {
-			return err
-		}
+	out := verbOut{Verb: x.name, DryRun: v.dryRun, Actor: v.actor, Matched: len(targets), Refused: []string{}, Changed: []change{}}
+	if err := x.confirm(a, v, targets); err != nil {
+		return err
 	}
 	var failed error
 	if v.dryRun {
@@ -155,9 +176,27 @@ func (x action[T]) apply(ctx context.Context, a *app, v *verb, ids []store.ID) e
 	case len(out.Refused) > 0 && v.dryRun:
 		return no("%d of %d would be refused", len(out.Refused), out.Matched)
 	case len(out.Refused) > 0:
-		return no("%d of %d were refused", len(out.Refused), out.Matched)
+		return no("%d of %d %s refused", len(out.Refused), out.Matched, plural(len(out.Refused), "was", "were"))
 	}
 	return nil
+}
+
+// confirm asks before the targets are changed. Whoever changes all that match in a way that cannot be taken back says how
+// many these are: else a filter that is too wide goes unnoticed.
+func (x action[T]) confirm(a *app, v *verb, targets []T) error {
+	n := len(targets)
+	question := fmt.Sprintf("%s %d %s: %s As %s.", x.name, n, plural(n, x.noun, x.noun+"s"), x.consequence, v.actor)
+	switch {
+	case v.count > 0 && v.count != n:
+		return no("%s: --count is %d; nothing was changed", plural(n, "1 matches", fmt.Sprintf("%d match", n)), v.count)
+	case n == 0 || v.dryRun || v.count == n:
+		return nil
+	case x.dangerous && v.all:
+		return a.confirmCount(question, n)
+	case n == 1:
+		question = fmt.Sprintf("%s %s: %s As %s.", x.name, x.id(targets[0]), x.consequence, v.actor)
+	}
+	return a.confirm(v.yes, question)
 }
 
 // foresee says which targets would be refused as they were read. They may change until the verb is carried out.
@@ -179,10 +218,15 @@ func (x action[T]) carryOut(ctx context.Context, a *app, out *verbOut, targets [
 		}
 		line.set(int64(i))
 		// An interrupt must not leave a change of unknown fate.
-		err := a.runWhole(ctx, func(ctx context.Context) error { return x.do(ctx, t) })
+		var made change
+		err := a.runWhole(ctx, func(ctx context.Context) (err error) {
+			made, err = x.do(ctx, t)
+			return err
+		})
 		switch {
 		case err == nil:
 			out.Done++
+			out.Changed = append(out.Changed, made)
 		case isNo(err):
 			out.Refused = append(out.Refused, x.id(t)+": "+oneLine(err.Error()))
 		default:
@@ -202,6 +246,11 @@ func (a *app) runWhole(ctx context.Context, do func(context.Context) error) erro
 func (a *app) printVerb(out *verbOut) error {
 	if a.json {
 		return writeJSON(a.stdout, out)
+	}
+	for _, made := range out.Changed {
+		if _, err := fmt.Fprintln(a.stdout, printable(made.String())); err != nil {
+			return err
+		}
 	}
 	for _, refused := range out.Refused {
 		if _, err := fmt.Fprintln(a.stdout, "refused "+printable(refused)); err != nil {

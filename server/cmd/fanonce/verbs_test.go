@@ -35,6 +35,10 @@ type verdict struct {
 	DryRun        bool `json:"dry_run"`
 	Matched, Done int
 	Refused       []string
+	Changed       []struct {
+		ID, From, To string
+		Fence        int64
+	}
 }
 
 type auditLog struct {
@@ -65,7 +69,8 @@ func TestKeys(t *testing.T) {
 
 	resolve := []string{"keys", "resolve", "--as", "never-happened", "--reason", "not in the portal", "--json"}
 	dry := parse[verdict](t, on(t, url, append(resolve, "--dry-run", "--all")...).requireCode(t, 0))
-	require.Equal(t, verdict{Verb: "resolve", Actor: dry.Actor, DryRun: true, Matched: 3, Refused: []string{}}, dry)
+	require.Equal(t, verdict{Verb: "resolve", Actor: dry.Actor, DryRun: true, Matched: 3, Refused: []string{}, Changed: dry.Changed}, dry)
+	require.Empty(t, dry.Changed)
 	require.Regexp(t, "^ann@.", dry.Actor)
 	foreseen := parse[verdict](t, on(t, url, append(resolve, "--dry-run", "--fence", "7", ids[0])...).requireCode(t, 1))
 	require.Contains(t, foreseen.Refused[0], "has moved on: it is unknown, with fence 1")
@@ -87,7 +92,7 @@ func TestKeys(t *testing.T) {
 	require.Contains(t, r.stdout, "refused "+ids[0]+": server: key "+ids[0]+" has moved on: it is released")
 	require.Contains(t, r.stdout, "would resolve 1 of 2; nothing was changed")
 	on(t, url, "keys", "forget", "--dry-run", ids[0]).requireCode(t, 0)
-	done = parse[verdict](t, on(t, url, append(resolve, "--yes", "--all", "--route", "shop:charge")...).requireCode(t, 0))
+	done = parse[verdict](t, on(t, url, append(resolve, "--count", "2", "--all", "--route", "shop:charge")...).requireCode(t, 0))
 	require.Equal(t, 2, done.Done)
 	forgotten := parse[verdict](t, on(t, url, "keys", "forget", "--yes", "--reason", "a test", "--json", ids[1]).requireCode(t, 0))
 	require.Equal(t, 1, forgotten.Done)
@@ -137,7 +142,7 @@ func TestSaga(t *testing.T) {
 	require.Len(t, again.Refused, 1)
 	r := on(t, url, "saga", "retry", "--dry-run", ids[0], ids[1]).requireCode(t, 1)
 	require.Contains(t, r.stdout, "refused "+ids[0]+": it is running")
-	on(t, url, "saga", "abandon", "--reason", "done by hand", "--yes", "--all").requireCode(t, 0)
+	on(t, url, "saga", "abandon", "--reason", "done by hand", "--count", "1", "--all").requireCode(t, 0)
 	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
 
 	shown := parse[struct {
@@ -243,7 +248,7 @@ func TestSaga_byPlan(t *testing.T) {
 	require.Contains(t, move(1, "force-rejected", "--step", "stock.hold", stuck[0]).Refused[0], "stock.hold completed")
 	// --all means those that are stuck on the step.
 	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all", "--dry-run").Matched)
-	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all").Done)
+	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all", "--count", "2").Done)
 	require.Equal(t, 0, move(0, "force-undone", "--step", "stock.hold", "--all").Matched)
 	log := parse[auditLog](t, on(t, url, "saga", "audit", stuck[1], "--json").requireCode(t, 0)).Audit
 	require.Equal(t, "stock.hold", log[0].Step)
@@ -380,7 +385,7 @@ func TestKeysResolve_interrupted(t *testing.T) {
 	url := database(t)
 	unknownKeys(t, url, "k-1", "k-2", "k-3")
 	out, last := interrupt(t, url, "lock table idempotency in share mode",
-		"keys", "resolve", "--as", "run-again", "--all", "--yes", "--reason", "a test", "--json")
+		"keys", "resolve", "--as", "run-again", "--all", "--count", "3", "--reason", "a test", "--json")
 	require.Equal(t, 1, parse[verdict](t, out).Done)
 	require.Contains(t, last, "interrupted: resolve is done for 1 of 3")
 	require.Len(t, parse[keyList](t, on(t, url, "keys", "list", "--json")).Keys, 2)
