@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // cachedRoute is a route whose guard has a cache, the count of its claims, and
@@ -152,4 +156,60 @@ func TestCache_age(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An undo in the same process ends the replays of the forward call, even if the answer to the forward call's completion
+// arrives after the undo.
+func TestCache_undoBeforeTheForwardAnswer(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Keyed, server.Transactional} {
+		t.Run(effect.String(), func(t *testing.T) {
+			t.Parallel()
+			mem := memstore.New()
+			settled, goOn := make(chan struct{}), make(chan struct{})
+			var first atomic.Bool
+			late := func() {
+				if first.CompareAndSwap(false, true) {
+					close(settled) // visible from now on; the store's answer is on its way
+					<-goOn
+				}
+			}
+			s := &flaky{TxStore: mem}
+			s.settle = func(ctx context.Context, o store.Owner, end store.Settlement) error {
+				err := mem.Settle(ctx, o, end)
+				late()
+				return err
+			}
+			s.begin = func(ctx context.Context) (store.Tx, error) {
+				tx, err := mem.Begin(ctx)
+				return lateTx{tx, late}, err
+			}
+			g := newGuard(t, s, server.Config{CacheBytes: 1 << 20})
+			forward := newRoute(t, g, effect, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reserved") })
+			undo := newRoute(t, g, effect, func(w http.ResponseWriter, r *http.Request) {
+				fate, err := server.Barrier(r.Context())
+				require.NoError(t, err)
+				fmt.Fprint(w, fate)
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() { send(forward, "f", "{}") })
+			<-settled
+			require.Equal(t, "ran", send(undo, "u", "{}", wire.HeaderCancels, "f").Body.String())
+			close(goOn)
+			wg.Wait()
+			requireCode(t, send(forward, "f", "{}"), wire.KeyCancelled)
+		})
+	}
+}
+
+// A lateTx calls late between a COMMIT and its answer.
+type lateTx struct {
+	store.Tx
+	late func()
+}
+
+func (tx lateTx) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
+	err := tx.Tx.Settle(ctx, o, end)
+	tx.late()
+	return err
 }

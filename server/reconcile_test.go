@@ -395,3 +395,41 @@ func hopMemo(r *http.Request, _ []byte) ([]byte, error) {
 	key, _ := childkey.FromContext(r.Context())
 	return []byte(key.String()), nil
 }
+
+// A duplicate waits for the question to a reconciler as for a run: as long as it may wait, and in one of the places.
+func TestReconcile_duplicatesWaitAsForARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 1})
+		h, err := g.Route(server.Route{Name: "charge", Effect: server.Opaque, Reconcile: func(ctx context.Context, _ store.Record) (server.Resolution, error) {
+			select {
+			case <-answer:
+				return server.StillUnknown(), nil
+			case <-ctx.Done(): // the bank does not answer
+				return server.StillUnknown(), ctx.Err()
+			}
+		}}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+		require.NoError(t, err)
+		send(h, "k", "{}") // unknown
+		var wg sync.WaitGroup
+		wg.Go(func() { send(h, "k", "{}") }) // asks the bank
+		synctest.Wait()
+
+		began := time.Now()
+		requireCode(t, send(h, "k", "{}", wait(0)...), wire.InProgress)
+		requireCode(t, send(h, "k", "other"), wire.KeyReused)
+		require.Zero(t, time.Since(began))
+		wg.Go(func() { requireCode(t, send(h, "k", "{}"), wire.InProgress) }) // has the one place
+		synctest.Wait()
+		requireCode(t, send(h, "k", "{}"), wire.InProgress)
+		require.Zero(t, time.Since(began))
+		time.Sleep(server.DefaultWait)
+		synctest.Wait()
+
+		wg.Go(func() { require.Equal(t, http.StatusLocked, send(h, "k", "{}").Code) })
+		synctest.Wait()
+		close(answer)
+		wg.Wait()
+	})
+}

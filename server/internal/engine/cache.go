@@ -24,6 +24,7 @@ type cache struct {
 	limit int64
 
 	mu     sync.Mutex
+	drops  uint64 // calls of drop
 	used   int64
 	byID   map[store.ID]*list.Element
 	recent list.List // of *cached, the most recently used first
@@ -67,9 +68,22 @@ func (c *cache) get(id store.ID) (store.Record, bool) {
 	return rec, true
 }
 
+// mark returns the present moment, for a later put of what the store is asked for now.
+func (c *cache) mark() uint64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drops
+}
+
 // put keeps rec if it is final and small enough. It replaces an older entry of
 // the key: the newer read has the later clock.
-func (c *cache) put(rec *store.Record) {
+//
+// since is the mark from before the store was asked. If this process dropped a key meanwhile, rec is not kept: an undo
+// may have ended it. That another key was dropped costs one more question to the store.
+func (c *cache) put(rec *store.Record, since uint64) {
 	if c == nil || !isFinal(rec) {
 		return
 	}
@@ -79,6 +93,9 @@ func (c *cache) put(rec *store.Record) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.drops != since {
+		return
+	}
 	if e, ok := c.byID[rec.ID]; ok {
 		c.remove(e)
 	}
@@ -88,13 +105,14 @@ func (c *cache) put(rec *store.Record) {
 	}
 }
 
-// drop forgets a key whose record this process deleted.
+// drop forgets a key whose record this process deleted, or undid.
 func (c *cache) drop(id store.ID) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drops++
 	if e, ok := c.byID[id]; ok {
 		c.remove(e)
 	}

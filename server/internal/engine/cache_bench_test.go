@@ -23,7 +23,7 @@ func BenchmarkRecall(b *testing.B) {
 	e.cache.put(&store.Record{
 		ID: c.ID, State: store.StateCompleted, Fingerprint: c.Fingerprint, Answer: store.Answer{Status: 201, Envelope: make([]byte, 200)},
 		Now: now, ReplayUntil: now.Add(time.Hour), ExpiresAt: now.Add(time.Hour),
-	})
+	}, 0)
 	b.ReportAllocs()
 	for b.Loop() {
 		if out, ok := e.recall(b.Context(), c); !ok || out.Replay == nil {

@@ -92,6 +92,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 			return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: context.Cause(ctx)}
 		}
 		m.beginAsk()
+		since := e.cache.mark()
 		f, err := e.ask(ctx, c, known)
 		if errors.Is(err, store.ErrInProgress) {
 			m.contend()
@@ -112,7 +113,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 			return e.run(ctx, c, m, f)
 		}
 		m.setRecord(f.record)
-		e.cache.put(&f.record)
+		e.cache.put(&f.record, since)
 		if e.settleByReconciler(ctx, c, m, &f) {
 			continue
 		}

@@ -144,7 +144,10 @@ func (h *heartbeat) schedule() {
 }
 
 // endOverdue ends the runs whose leases could not be renewed in time.
-func (h *heartbeat) endOverdue() {
+func (h *heartbeat) endOverdue() { loseAll(h.takeOverdue()) }
+
+// takeOverdue returns the runs whose leases could not be renewed in time, and sets the alarm for the others.
+func (h *heartbeat) takeOverdue() (overdue []*run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alarm.stop()
@@ -155,26 +158,37 @@ func (h *heartbeat) endOverdue() {
 			h.alarm.schedule(end)
 		default:
 			r.lease.ended = true
-			r.lose()
+			overdue = append(overdue, r)
 		}
 	}
+	return overdue
 }
 
-// renewTier renews the leases of a tier, and schedules the next calls.
+// renewTier renews the leases of a tier, and schedules the next calls. The Observer hears of it only then: it may take
+// its time, or shut the guard down.
 func (h *heartbeat) renewTier(tier int) {
 	owners, at, ok := h.takeDue(tier)
 	if !ok {
 		return
 	}
-	defer h.calls.Done()
+	var lost []*run
+	var err error
 	if len(owners) > 0 {
+		var got store.Renewal
 		asked := time.Now()
-		got, err := h.renew(owners)
-		h.apply(owners, got, asked)
-		if err != nil {
-			h.engine.observe(context.Background(), store.Event{Kind: store.EventStoreError, Err: err})
-		}
+		got, err = h.renew(owners)
+		lost = h.apply(owners, got, asked)
 	}
+	h.scheduleAfter(tier, at)
+	h.calls.Done()
+	loseAll(lost)
+	if err != nil {
+		h.engine.observe(context.Background(), store.Event{Kind: store.EventStoreError, Err: err})
+	}
+}
+
+// scheduleAfter is schedule behind the call for a tier that was due at that time.
+func (h *heartbeat) scheduleAfter(tier int, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := &h.next[tier]; c.at.Equal(at) { // until now, so that no other call for the tier began
@@ -188,7 +202,7 @@ func (h *heartbeat) renewTier(tier int) {
 func (h *heartbeat) renewNow(r *run) {
 	owners, asked := []store.Owner{r.owner}, time.Now()
 	got, err := h.renew(owners)
-	h.apply(owners, got, asked)
+	loseAll(h.apply(owners, got, asked))
 	if err != nil {
 		h.engine.observe(r.ctx, store.Event{Kind: store.EventStoreError, Route: r.call.Route.Name, ID: r.owner.ID, Err: err})
 	}
@@ -223,8 +237,8 @@ func (h *heartbeat) takeDue(tier int) (owners []store.Owner, at time.Time, ok bo
 }
 
 // apply applies a call's result to each of its owners alone. It sets the alarm of a
-// renewed run anew, and ends a run that lost its lease. The undecided runs are late.
-func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Time) {
+// renewed run anew, and returns the runs that lost their leases. The undecided runs are late.
+func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Time) (lost []*run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range owners {
@@ -241,9 +255,10 @@ func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Ti
 	for _, o := range got.Lost {
 		if r, ok := h.runOf(o); ok {
 			r.lease.tier, r.lease.lost = punctual, true
-			r.lose()
+			lost = append(lost, r)
 		}
 	}
+	return lost
 }
 
 // runOf returns the run of an owner, unless it was settled meanwhile. The caller

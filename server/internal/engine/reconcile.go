@@ -216,6 +216,9 @@ func (e *Engine) settleByReconciler(ctx context.Context, c *Call, m *member, f *
 	rec.Route = c.Route.Name                                      // also for a run from before the route had a name
 	ctx, stop := e.drain.untilClosing(context.WithoutCancel(ctx)) // it does not end with the client
 	defer stop()
+	asking := rec // for the followers the question counts as a run
+	asking.State, asking.LeaseUntil = store.StateInProgress, rec.Now.Add(e.cfg.HandlerTimeout)
+	m.beginRun(asking)
 	resolved, err := e.reconcile(ctx, &rec, c.Route.Reconcile)
 	if err != nil {
 		e.observeStoreError(ctx, c, err)

@@ -31,8 +31,11 @@ type run struct {
 	cancel context.CancelCauseFunc
 	beyond context.Context //nolint:containedctx // ctx without its end, for settling
 	lease  heldLease
-	lost   sync.Once
+	lost   atomic.Bool
 	taken  bool // the store said that another owner has the key
+	// recorded means that the completion is in the store. completing is the cache's mark from before it was sent.
+	recorded   bool
+	completing uint64
 
 	durable atomic.Bool // the claim is durable, as far as the store said
 	confirm sync.Once   // makes it durable
@@ -57,8 +60,24 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 	} else {
 		out = r.runDirect()
 	}
+	if r.isLost() && !r.recorded {
+		out = r.interruptedOutcome(out)
+	}
 	r.observeFailure(out)
 	return out
+}
+
+// interruptedOutcome returns what the caller of a run without its lease gets in place of the handler's own failure: a
+// handler whose ctx ended says little about the call.
+func (r *run) interruptedOutcome(out Outcome) Outcome {
+	switch {
+	case !out.Ran && out.Code != wire.TransactionFailed:
+		return out
+	case !r.taken && r.call.Route.Effect == store.Opaque && !out.Again:
+		return Outcome{Code: wire.OutcomeUnknown, Err: store.ErrLeaseLost}
+	default:
+		return leaseLostRefusal()
+	}
 }
 
 // open makes the run's ctx and starts its heartbeat. The caller may hang up,
@@ -117,12 +136,21 @@ func (r *run) runDirect() Outcome {
 
 // lose ends the run's ctx: as far as this process knows, it does not own its
 // key any more. Its settlement is still tried, because perhaps no other owner
-// took the key over.
-func (r *run) lose() {
-	r.lost.Do(func() {
-		r.engine.observe(r.ctx, store.Event{Kind: store.EventLeaseLost, Route: r.call.Route.Name, ID: r.owner.ID})
-		r.cancel(store.ErrLeaseLost)
-	})
+// took the key over. The caller holds no lock, and no other run waits for it: it calls the Observer.
+func (r *run) lose() { loseAll([]*run{r}) }
+
+// loseAll is lose for several runs. All of them end before the Observer is told of the first.
+func loseAll(runs []*run) {
+	var told []*run
+	for _, r := range runs {
+		if r.lost.CompareAndSwap(false, true) {
+			r.cancel(store.ErrLeaseLost)
+			told = append(told, r)
+		}
+	}
+	for _, r := range told {
+		r.engine.observe(r.beyond, store.Event{Kind: store.EventLeaseLost, Route: r.call.Route.Name, ID: r.owner.ID})
+	}
 }
 
 // isLost reports whether the run was told that it lost its lease.
@@ -176,6 +204,7 @@ func (r *run) completion(a *Attempt, res Result) store.Settlement {
 	if text := a.how.Reference; text != nil {
 		answer.Envelope = record.Reference(*text)
 	}
+	r.completing = r.engine.cache.mark()
 	answer = r.engine.sealAnswer(r.ctx, r.call.Route.Name, r.owner, r.withTrace(answer))
 	return store.Settlement{
 		State: store.StateCompleted, Answer: answer, ReplayFor: r.engine.cfg.ReplayFor, KeepAnswer: r.engine.cfg.KeepAnswer,
@@ -185,7 +214,11 @@ func (r *run) completion(a *Attempt, res Result) store.Settlement {
 
 // concludeCompletion ends a run whose completion the store answered with err, and returns its outcome.
 func (r *run) concludeCompletion(s store.Settlement, err error) Outcome {
+	if !r.call.Forward.IsZero() {
+		r.engine.cache.drop(r.call.ForwardID) // it may have been undone, whatever became of the answer
+	}
 	if err == nil {
+		r.recorded = true
 		r.publishCompletion(s.Answer)
 		return Outcome{Ran: true}
 	}
@@ -212,10 +245,7 @@ func (r *run) publishCompletion(a store.Answer) {
 	rec.Now = rec.Now.Add(elapsed)
 	rec.ReplayUntil = rec.Now.Add(r.engine.cfg.ReplayFor)
 	r.member.setRecord(rec)
-	r.engine.cache.put(&rec)
-	if !r.call.Forward.IsZero() {
-		r.engine.cache.drop(r.call.ForwardID) // it may have been undone
-	}
+	r.engine.cache.put(&rec, r.completing)
 	r.engine.observe(r.ctx, store.Event{
 		Kind: store.EventSettled, Route: r.call.Route.Name, ID: r.owner.ID,
 		Duration: rec.Now.Sub(rec.CreatedAt),
