@@ -66,7 +66,7 @@ func (s *Store) noteDeadLetter(id store.ID, end store.Settlement) {
 
 // settle ends o's run of r. A completion that o repeats leaves r as it is.
 func settle(r store.Record, o store.Owner, end store.Settlement, now time.Time) (store.Record, error) {
-	if isOwner(r, o) {
+	if isOwner(r, o) || end.EndsUnknown() && isUnknownOf(r, o) {
 		return toSettled(r, end, now), nil
 	}
 	again := r.State == store.StateCompleted && end.State == store.StateCompleted

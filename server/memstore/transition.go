@@ -22,6 +22,11 @@ func isOwner(r store.Record, o store.Owner) bool {
 	return r.State == store.StateInProgress && r.Token == o.Token && r.Fence == o.Fence
 }
 
+// isUnknownOf reports that o was the last owner of a record that became unknown without its word.
+func isUnknownOf(r store.Record, o store.Owner) bool {
+	return r.State == store.StateUnknown && r.Token == o.Token && r.Fence == o.Fence
+}
+
 // isTooOld reports that a key first sent at firstSent must not run any more.
 func isTooOld(firstSent time.Time, window time.Duration, now time.Time) bool {
 	return !firstSent.IsZero() && firstSent.Before(now.Add(-window))

@@ -117,6 +117,31 @@ func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	})
 }
 
+// settleUnknown settles a record that became unknown, in a commit of its own. No person is needed for it any more.
+func (s *Store) settleUnknown(ctx context.Context, end settlement) error {
+	settled, err := pgkit.RetryConflict(ctx, func() (bool, error) {
+		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
+			st := s.query.EndUnknown.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
+			if err := sendSettings(ctx, tx, st); err != nil {
+				return false, err
+			}
+			settled, err := pgkit.All(ctx, tx, st, scanSettled)
+			if err != nil || len(settled) == 0 {
+				return false, err
+			}
+			now := store.Record{ID: end.owner.ID, Fence: end.owner.Fence, State: end.end.State}
+			if needsAttention(end.end) {
+				return true, s.noteAttention(ctx, tx, now)
+			}
+			return true, s.dropAttention(ctx, tx, now)
+		})
+	})
+	if err == nil && !settled {
+		err = store.ErrLeaseLost
+	}
+	return err
+}
+
 // noteAttention is a part of the transaction after which r needs a person.
 func (s *Store) noteAttention(ctx context.Context, db executor, r store.Record) error {
 	return execute(ctx, db, s.noteStatement(r.ID, r.Fence, r.State))

@@ -13,9 +13,9 @@ var queryFiles embed.FS
 // query/claim_many.sql: [pgkit.LoadStatements] finds the file of a field by its name.
 type queries struct {
 	// for claims, settlements, undos and waiting
-	Claim, Flush, ClaimMany, ClaimManyAlike, SettleManyAlike, TooOld, Read                     pgkit.Query
-	ReadMany, Confirm, TakeOver, Quarantine, Renew, LockTimeout, Settle, SettleMany, SettleTx  pgkit.Query
-	Settled, Lock, CancelAbsent, Cancel, SetLockTimeout, Sweep, Ended, Expect, Channel, Notify pgkit.Query
+	Claim, Flush, ClaimMany, ClaimManyAlike, SettleManyAlike, TooOld, Read                                 pgkit.Query
+	ReadMany, Confirm, TakeOver, Quarantine, Renew, LockTimeout, Settle, SettleMany, SettleTx              pgkit.Query
+	Settled, EndUnknown, Lock, CancelAbsent, Cancel, SetLockTimeout, Sweep, Ended, Expect, Channel, Notify pgkit.Query
 
 	// for operators and their dashboards
 	Stats, Size, NoteAttention, DropAttention, SweepAttention pgkit.Query

@@ -16,7 +16,7 @@ import (
 )
 
 // Settle implements [store.Store], in one statement if the owner still owns
-// the key.
+// the key. Another statement finds out why not.
 func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	if err := end.Check(); err != nil {
 		return err
@@ -25,25 +25,31 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 	if err != nil || ok {
 		return wrap("settle", err)
 	}
-	if end.State != store.StateCompleted {
+	if !end.EndsUnknown() {
 		return store.ErrLeaseLost
 	}
-	return s.settledBefore(ctx, o)
+	return wrap("settle", s.settleLate(ctx, settlement{o, end}))
 }
 
-// settledBefore returns nil if the record holds o's own completion.
-func (s *Store) settledBefore(ctx context.Context, o store.Owner) error {
+// settleLate settles a record that settleRow found no longer in progress: it may hold the same completion already, or
+// it became unknown. Otherwise it returns [store.ErrLeaseLost].
+func (s *Store) settleLate(ctx context.Context, end settlement) error {
+	o := end.owner
 	st := s.query.Settled.Bind(pgx.NamedArgs{"key": toUUID(o.ID), "token": toUUID(o.Token), "fence": o.Fence})
-	_, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
-	if errors.Is(err, pgx.ErrNoRows) {
+	state, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[int16])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return store.ErrLeaseLost
-	}
-	if err != nil {
-		return wrap("settle", err)
+	case err != nil:
+		return err
+	case store.State(state) == store.StateUnknown: //nolint:gosec // the statement returns two states
+		return s.settleUnknown(ctx, end)
+	case end.end.State != store.StateCompleted:
+		return store.ErrLeaseLost
 	}
 	// The first completion may be visible and not yet confirmed by a standby.
 	_, err = s.readPatiently(ctx, o.ID)
-	return wrap("settle", err)
+	return err
 }
 
 // readPatiently is read, which waits for Config.LockTimeout where a transaction holds the record.

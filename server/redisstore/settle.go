@@ -67,7 +67,7 @@ func (s *Store) complete(ctx context.Context, o store.Owner, end store.Settlemen
 	b := s.bucketOf(o.ID)
 	var status [8]byte
 	putNumber(status[:], float64(end.Answer.Status))
-	value, err := s.do(ctx, completeScript, b, []string{b.record(o.ID), b.active, b.final, b.letters, b.answers},
+	value, err := s.do(ctx, completeScript, b, []string{b.record(o.ID), b.active, b.final, b.letters, b.answers, b.unknown},
 		o.ID[:], packOwner(o.Fence, o.Token), maybe, micros(end.ReplayFor), micros(end.KeepAnswer),
 		flag(end.DeadLetter), status[:], flag(end.Answer.Envelope != nil), end.Answer.Envelope, margin, s.channel())
 	if err != nil {

@@ -62,6 +62,17 @@ var settleDefects = []defect{
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"settle: a run that is settled as dead can be taken over at once"}},
+	{"leaves an unknown key to a person although its owner knows", func(m *mutant) {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateUnknown {
+				return store.ErrLeaseLost
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{
+		"settle: an owner whose record became unknown settles it if nobody resolved it",
+		"model: a thousand random calls, as the model says",
+	}},
 	{"does not know a repeated completion", func(m *mutant) {
 		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateCompleted {

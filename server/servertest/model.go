@@ -88,7 +88,7 @@ func (m model) settle(s step) (bool, error) {
 	if k.State == store.StateCompleted && s.end.State == store.StateCompleted {
 		return true, nil
 	}
-	if k.State != store.StateInProgress {
+	if k.State != store.StateInProgress && !(k.State == store.StateUnknown && s.end.EndsUnknown()) {
 		return false, store.ErrLeaseLost
 	}
 	k.State, k.MaybeRan = s.end.State, k.MaybeRan || s.end.MaybeRan

@@ -15,6 +15,7 @@ var settleRules = []rule{
 	{"settle: an owner whose key was taken over changes nothing", zombiesChangeNothing},
 	{"settle: token and fence must both be the owner's", settleChecksTokenAndFence},
 	{"settle: an owner past its lease settles if nobody took the key over", lateOwnerSettles},
+	{"settle: an owner whose record became unknown settles it if nobody resolved it", ownerSettlesUnknown},
 	{"settle: MaybeRan stays set", maybeRanStays},
 	{"settle: an owner and its successor never both win", settleRacesTakeOver},
 	{"settle: a run that is settled as dead can be taken over at once", settleDies},
@@ -128,6 +129,30 @@ func lateOwnerSettles(c *check) {
 		want(c, "state", r.State, s.State)
 		want(c, "RecoveryAttempts of an owner that was only late", r.RecoveryAttempts, 0)
 		want(c, "MaybeRan of an owner that was only late", r.MaybeRan, false)
+	}
+}
+
+// ownerSettlesUnknown lets an owner that was taken for dead say what happened.
+func ownerSettlesUnknown(c *check) {
+	for _, s := range []store.Settlement{completion(200, "late"), release} {
+		late := c.claimDead(store.Opaque)
+		before := c.quarantine(grave(late, store.StateUnknown))
+		stranger := owner(late)
+		stranger.Token = newToken()
+		c.wantErr("Settle of an unknown record by a stranger", c.store.Settle(c.Context(), stranger, s), store.ErrLeaseLost)
+		c.wantErr("Settle of an unknown record to unknown", c.store.Settle(c.Context(), owner(late), giveUp), store.ErrLeaseLost)
+		c.wantUnchanged(before)
+		c.settle(owner(late), s)
+		r := c.read(late.ID)
+		want(c, "state of an unknown record that its owner settled", r.State, s.State)
+		want(c, "fence", r.Fence, late.Fence)
+		want(c, "status", r.Answer.Status, s.Answer.Status)
+		want(c, "envelope", string(r.Answer.Envelope), string(s.Answer.Envelope))
+		for _, listed := range c.list(store.ListRequest{States: []store.State{store.StateUnknown, store.StateQuarantined}, Limit: 1000}) {
+			if listed.ID == late.ID {
+				c.Errorf("a key that its owner settled is still listed for a person")
+			}
+		}
 	}
 }
 

@@ -77,6 +77,9 @@ type Settlement struct {
 	DeadLetter bool
 }
 
+// EndsUnknown reports whether s also settles a record that became unknown, if its owner asks: it says what happened.
+func (s Settlement) EndsUnknown() bool { return s.State == StateCompleted || s.State == StateReleased }
+
 // A Renewal is the result of [Store].Renew. An owner in neither list is
 // undecided: its lease may have been extended or not. It may ask again.
 type Renewal struct {

@@ -57,7 +57,8 @@ type Store interface {
 
 	// Settle ends the owner's run. It returns [ErrLeaseLost] if the owner does
 	// not own an in-progress record. A completion that the same owner repeats
-	// returns nil again.
+	// returns nil again. The owner of a record that became unknown since, and that nobody
+	// resolved, can still complete or release it: it knows what happened.
 	Settle(ctx context.Context, o Owner, s Settlement) error
 
 	// Cancel makes the key a tombstone unless it is completed, already

@@ -1,5 +1,6 @@
--- Settled returns a row if the record holds the caller's own completion. Then the answer to the
--- completion was lost, and the completion was sent again.
-select true
+-- Settled returns the state of a record that its owner cannot end by settle.sql: completed, if the
+-- owner did that before and the answer was lost, or unknown. No row means that the record has
+-- another owner or another state.
+select state
 from /*schema*/idempotency
-where key = @key and token = @token and fence = @fence and state = 2
+where key = @key and token = @token and fence = @fence and state in (2, 4)

@@ -1,8 +1,10 @@
 -- Settle ends the owner's run without an answer. complete.lua records answers.
 -- ARGV: fence, token, to state, '1' if the run may have had effects
-if not r or r.state ~= IN_PROGRESS or r.token ~= ARGV[5] or r.fence ~= tonumber(ARGV[4]) then return reply(0) end
-r.state = tonumber(ARGV[6])
+if not r or r.token ~= ARGV[5] or r.fence ~= tonumber(ARGV[4]) then return reply(0) end
+local from, to = r.state, tonumber(ARGV[6])
+if from ~= IN_PROGRESS and not (from == UNKNOWN and to == RELEASED) then return reply(0) end
+r.state = to
 if ARGV[7] == '1' then r.maybe = 1 end
 if r.state ~= RELEASED then r.lease = now end
-save(r, IN_PROGRESS, r.fence)
+save(r, from, r.fence)
 return reply(1)
