@@ -125,7 +125,8 @@ func TestFollow_runThatCannotBeRecorded(t *testing.T) {
 			}
 			return dead.Claim(ctx, req)
 		}
-		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+		g := newGuard(t, s, server.Config{})
+		h := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
 			time.Sleep(time.Second)
 			dead.swallow("Settle")
 		})
@@ -137,5 +138,6 @@ func TestFollow_runThatCannotBeRecorded(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		require.ErrorContains(t, g.Shutdown(t.Context()), "the ends of 1 runs", "which the guard goes on with")
 	})
 }

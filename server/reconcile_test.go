@@ -315,10 +315,10 @@ func TestReconcile_quarantine(t *testing.T) {
 				b := saying(server.NeverHappened(), nil)
 				dying := deaf(shared)
 				dying.settle = func(context.Context, store.Owner, store.Settlement) error { return errDown }
-				_, deadly, _ := charges(t, dying, b, server.Config{MaxRecoveryAttempts: 2})
 				seen := new(witness)
 				g, h, runs := charges(t, shared, b, server.Config{MaxRecoveryAttempts: 2, Observer: seen})
 				for range 3 { // the first owner, and two that took over
+					_, deadly, _ := charges(t, dying, b, server.Config{MaxRecoveryAttempts: 2}) // in a process of its own
 					send(deadly, "k", "b")
 					time.Sleep(server.DefaultLease)
 				}

@@ -50,6 +50,9 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 			break
 		}
 		f.decision = decide(&f.record, e.fingerprintFor(c, &f.record), e.cfg.MaxRecoveryAttempts)
+		if f.code != wire.KeyReused && e.unsettled.decides(&f.record) {
+			f.decision = decision{action: actionWait}
+		}
 		if f.action != actionTakeOver && f.action != actionQuarantine {
 			break
 		}
@@ -79,6 +82,9 @@ func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 		f.record, f.mine, err = e.store.Claim(ctx, req)
 	}
 	f.mine = err == nil && (f.mine || c.isOwner(&f.record))
+	if errors.Is(err, store.ErrFateUnknown) {
+		e.unsettled.giveUpClaim(c, req, 0)
+	}
 	return f, err
 }
 
@@ -104,10 +110,14 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 		next.record = rec
 		return next, err
 	}
-	rec, won, err := e.store.TakeOver(ctx, c.claim(e), from)
+	req := c.claim(e)
+	rec, won, err := e.store.TakeOver(ctx, req, from)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
 		next.asked = time.Now()
-		rec, won, err = e.store.TakeOver(ctx, c.claim(e), from)
+		rec, won, err = e.store.TakeOver(ctx, req, from)
+	}
+	if errors.Is(err, store.ErrFateUnknown) {
+		e.unsettled.giveUpClaim(c, req, from)
 	}
 	next.record = rec
 	next.mine = err == nil && (won || c.isOwner(&rec))

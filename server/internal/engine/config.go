@@ -60,6 +60,7 @@ type Engine struct {
 	reconcilers reconcilers
 	drain       *drain
 	heartbeat   *heartbeat
+	unsettled   unsettled
 }
 
 // New returns an engine. It starts no goroutine: without a running call there is none.
@@ -71,6 +72,7 @@ func New(cfg Config) *Engine {
 	e.partitions, _ = cfg.Store.(store.PartitionStore)
 	e.watchStore, _ = cfg.Store.(store.WatchStore)
 	e.heartbeat = newHeartbeat(e)
+	e.unsettled.engine = e
 	e.cache = newCache(cfg.CacheBytes)
 	return e
 }

@@ -86,6 +86,11 @@ func (d *drain) untilClosing(ctx context.Context) (_ context.Context, stop func(
 // Drain refuses new calls and waiting duplicates from now on. It does not block.
 func (e *Engine) Drain() { e.drain.shut() }
 
+// waitForRest waits for what goes on after the last call has left.
+func (e *Engine) waitForRest(ctx context.Context) error {
+	return errors.Join(e.heartbeat.wait(ctx), e.unsettled.wait(ctx))
+}
+
 // Shutdown drains the engine and waits, as package server says of its Guard.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.Drain()
@@ -98,7 +103,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	for {
 		select {
 		case <-e.drain.empty:
-			return e.heartbeat.wait(ctx)
+			return e.waitForRest(ctx)
 		case <-last:
 			e.heartbeat.cancelAll(ErrShutdown)
 			last = nil
@@ -107,7 +112,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		}
 		select { // both may have been ready
 		case <-e.drain.empty:
-			return e.heartbeat.wait(ctx)
+			return e.waitForRest(ctx)
 		default:
 		}
 		n := e.heartbeat.cancelAll(ErrShutdown)

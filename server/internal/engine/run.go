@@ -285,6 +285,9 @@ func (r *run) settle(s store.Settlement) error {
 		return r.engine.store.Settle(ctx, r.owner, s)
 	})
 	r.taken = errors.Is(err, store.ErrLeaseLost)
+	if err != nil && !isAnswer(err) && s.State != store.StateInProgress {
+		r.engine.unsettled.settleLater(r.call, r.owner, s)
+	}
 	return err
 }
 
