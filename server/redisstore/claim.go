@@ -16,6 +16,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
+	req = s.stored(req)
 	b := s.bucketOf(req.ID)
 	packed := packClaim(req)
 	firstSent, opaque := any(""), "0"
@@ -25,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	if req.Effect == store.Opaque {
 		opaque = "1"
 	}
-	value, err := s.do(ctx, claimScript, b, []string{b.record(req.ID), b.active},
+	value, err := s.do(ctx, claimScript, b, []string{b.record(req.ID), b.active, b.created},
 		req.ID[:], packed[:atLease], micros(req.Lease), micros(req.Keep), firstSent, micros(req.Window), opaque, packed[atKeep:], margin)
 	if err != nil {
 		return store.Record{}, false, err
@@ -47,6 +48,17 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	return r, own, err
 }
 
+// stored returns req without what its record does not keep: see [Config].KeepRoutes.
+func (s *Store) stored(req store.ClaimRequest) store.ClaimRequest {
+	if req.Effect != store.Opaque {
+		req.Memo = nil
+		if !s.cfg.KeepRoutes {
+			req.Route = ""
+		}
+	}
+	return req
+}
+
 // newRecord returns the record that a claim has made at now.
 func newRecord(req store.ClaimRequest, now time.Time) store.Record {
 	r := store.Record{
@@ -58,10 +70,9 @@ func newRecord(req store.ClaimRequest, now time.Time) store.Record {
 	if !req.FirstSent.IsZero() {
 		r.FirstSent = time.UnixMicro(req.FirstSent.UnixMicro()).UTC()
 	}
-	route, memo := routeAndMemo(req)
-	r.Route = route
-	if len(memo) > 0 {
-		r.Memo = append([]byte(nil), memo...)
+	r.Route = req.Route
+	if len(req.Memo) > 0 {
+		r.Memo = append([]byte(nil), req.Memo...)
 	}
 	return r
 }
@@ -95,9 +106,9 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
-	route, memo := routeAndMemo(req)
+	req = s.stored(req)
 	return s.moveOn(ctx, takeOverScript, req.ID,
-		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), route, memo,
+		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), req.Route, req.Memo,
 		int(req.Fingerprint.Version), req.Fingerprint.Sum[:])
 }
 

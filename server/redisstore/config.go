@@ -45,13 +45,19 @@ type Config struct {
 	// for them: see [Open].
 	Unverified bool
 
-	// MaxFlushes is how many pipelines may be on their way to one server at once, each on a connection of its own.
-	// Zero means 4; at most 64.
+	// MaxFlushes is how many pipelines may be on their way to one server at once, each on a connection of its own. While
+	// none of them ends, because their connections are lost without a word, there may be twice as many. Zero means 4; at
+	// most 64.
 	MaxFlushes int
 
 	// MaxQueued is how many calls may wait for one server. More are refused with [ErrQueueFull], and a guard answers
 	// 503 store-unavailable. Zero means 4096.
 	MaxQueued int
+
+	// KeepRoutes stores the Route of every claim, so that people see the operation of each key, and can look for the keys
+	// of a route. A route takes its own length. If it is false, only Opaque and quarantined records have a Route. A change
+	// counts for the claims after it.
+	KeepRoutes bool
 
 	// CloseTimeout is how long [Store.Close] waits for calls that are on their way. Zero means [DefaultCloseTimeout].
 	CloseTimeout time.Duration

@@ -17,8 +17,8 @@ const buckets = 256
 type bucket struct {
 	tag string // with the prefix
 	// The indexes are sorted sets of IDs. Final and answers are ordered by the time at which they are due, the others
-	// by CreatedAt.
-	active, unknown, quarantined, final, released, cancelled, letters, answers string
+	// by CreatedAt. Created has all records.
+	active, unknown, quarantined, final, released, cancelled, letters, answers, created string
 
 	audit string // a stream
 }
@@ -27,7 +27,8 @@ func newBucket(prefix string, n int) bucket {
 	tag := fmt.Sprintf("%s:{%02x}:", prefix, n)
 	return bucket{
 		tag: tag, active: tag + "active", unknown: tag + "unknown", quarantined: tag + "quarantined", final: tag + "final",
-		released: tag + "released", cancelled: tag + "cancelled", letters: tag + "letters", answers: tag + "answers", audit: tag + "audit",
+		released: tag + "released", cancelled: tag + "cancelled", letters: tag + "letters", answers: tag + "answers",
+		created: tag + "created", audit: tag + "audit",
 	}
 }
 
@@ -45,7 +46,7 @@ func (b *bucket) record(id store.ID) string {
 // move returns the keys of a script that moves a record: see script/record.lua.
 func (b *bucket) move(id store.ID) []string {
 	return []string{
-		b.record(id), b.active, b.unknown, b.quarantined, b.final, b.released, b.cancelled, b.letters, b.answers, b.audit,
+		b.record(id), b.active, b.unknown, b.quarantined, b.final, b.released, b.cancelled, b.letters, b.answers, b.audit, b.created,
 	}
 }
 

@@ -15,6 +15,12 @@ func TestStore(t *testing.T) {
 	servertest.TestStore(t, func(tb testing.TB) store.Store { return open(tb, redisstore.Config{}, server.Addr()) })
 }
 
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	servertest.TestRoutes(t, func(tb testing.TB) store.Store { return open(tb, redisstore.Config{KeepRoutes: true}, server.Addr()) })
+}
+
 func TestReader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

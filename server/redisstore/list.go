@@ -10,42 +10,49 @@ import (
 
 // A listing says which records a list has, and between which places.
 type listing struct {
-	states  []store.State
-	letters bool // the dead letters alone, whatever the states
-	matches func(rec *store.Record, deadLetter bool) bool
-	after   store.Cursor
-	limit   int
+	states   []store.State
+	letters  bool // the dead letters alone, whatever the states
+	matches  func(rec *store.Record, deadLetter bool) bool
+	backward bool         // the youngest first
+	after    store.Cursor // where the list begins: its records follow this place. The zero Cursor is the beginning
+	from     time.Time    // no record is older; zero: any may be
+	limit    int
+	most     int // how many records are read at most for the list; 0: any number
 }
 
-// list reads unknown and quarantined keys, dead letters, runs, and released or cancelled keys in the order of their
-// indexes. For completed keys, which are in no such order, it reads all records. The records have no answers.
+// follows reports whether a place comes after another in the order of the list. The zero Cursor comes before all.
+func (l *listing) follows(at, other store.Cursor) bool {
+	if l.backward {
+		return other.CreatedAt.IsZero() || at.Compare(other) < 0
+	}
+	return at.Compare(other) > 0
+}
+
+// list reads records in the order of an index: that of all records if the list has completed ones, and else those of its
+// states. The records have no answers.
 func (s *Store) list(ctx context.Context, l listing) ([]store.Record, error) {
 	switch {
 	case l.letters:
 		return s.listInOrder(ctx, l, []func(*bucket) string{func(b *bucket) string { return b.letters }})
 	case slices.Contains(l.states, store.StateCompleted):
-		return s.listAll(ctx, l, indexes(l.states))
+		return s.listInOrder(ctx, l, []func(*bucket) string{func(b *bucket) string { return b.created }})
 	}
 	return s.listInOrder(ctx, l, indexes(l.states))
 }
 
-// indexes returns the indexes that have all keys in these states, without repetition.
+// indexes returns the indexes that have all keys in these states. Completed is not among them.
 func indexes(states []store.State) []func(*bucket) string {
-	completed := slices.Contains(states, store.StateCompleted)
 	var found []func(*bucket) string
-	add := func(of func(*bucket) string, states_ ...store.State) {
-		if slices.ContainsFunc(states_, func(s store.State) bool { return slices.Contains(states, s) }) {
+	add := func(of func(*bucket) string, state store.State) {
+		if slices.Contains(states, state) {
 			found = append(found, of)
 		}
 	}
 	add(func(b *bucket) string { return b.active }, store.StateInProgress)
 	add(func(b *bucket) string { return b.unknown }, store.StateUnknown)
 	add(func(b *bucket) string { return b.quarantined }, store.StateQuarantined)
-	add(func(b *bucket) string { return b.final }, store.StateCompleted)
-	if !completed { // else they are in final
-		add(func(b *bucket) string { return b.released }, store.StateReleased)
-		add(func(b *bucket) string { return b.cancelled }, store.StateCancelled)
-	}
+	add(func(b *bucket) string { return b.released }, store.StateReleased)
+	add(func(b *bucket) string { return b.cancelled }, store.StateCancelled)
 	return found
 }
 
@@ -94,43 +101,6 @@ func (s *Store) fetch(ctx context.Context, l listing, ids []store.ID, found []st
 		}
 	}
 	return found, nil
-}
-
-// listAll reads every record of the indexes, bucket by bucket.
-func (s *Store) listAll(ctx context.Context, l listing, of []func(*bucket) string) ([]store.Record, error) {
-	var found []store.Record
-	for i := range s.buckets {
-		for _, index := range of {
-			members, err := s.client.ZRange(ctx, index(&s.buckets[i]), 0, -1).Result()
-			if err != nil {
-				return nil, refusal("list", err)
-			}
-			for part := range slices.Chunk(members, maxBatch) {
-				ids, err := parseIDs(part)
-				if err != nil {
-					return nil, err
-				}
-				if found, err = s.fetch(ctx, l, ids, found); err != nil {
-					return nil, err
-				}
-			}
-		}
-		slices.SortFunc(found, func(a, b store.Record) int { return a.Cursor().Compare(b.Cursor()) })
-		found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
-		found = found[:min(len(found), l.limit)]
-	}
-	return found, nil
-}
-
-func parseIDs(members []string) ([]store.ID, error) {
-	ids := make([]store.ID, len(members))
-	for i, m := range members {
-		if len(m) != len(store.ID{}) {
-			return nil, errReply
-		}
-		ids[i] = store.ID([]byte(m))
-	}
-	return ids, nil
 }
 
 // timeOf is the time of a score.

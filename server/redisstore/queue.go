@@ -43,15 +43,21 @@ const maxBatch = 256
 // nextFlush is how many waiting calls open a further pipeline beside one that is on its way.
 const nextFlush = 8
 
+// stallAfter is how long calls wait behind pipelines of which none ends. Then a connection may be lost without a word, and
+// a further pipeline takes them. It is more than a round trip, and short for a person.
+const stallAfter = 50 * time.Millisecond
+
 // A queue combines the calls for one server that come at the same time: they are one pipeline, and one WAIT. A single
-// call is sent at once, without a timer.
+// call is sent at once. A timer runs only while calls wait behind a pipeline that is on its way.
 type queue struct {
 	store  *Store
 	client atomic.Pointer[redis.Client]
 
-	mu      sync.Mutex
-	calls   []*call
-	flushes int
+	mu       sync.Mutex
+	calls    []*call
+	flushes  int
+	taken    time.Time // when a pipeline last took calls
+	watching bool      // a timer looks for a stall
 }
 
 // add queues a call and sees to it that it is sent.
@@ -64,9 +70,40 @@ func (q *queue) add(c *call) {
 	}
 	q.calls = append(q.calls, c)
 	if q.flushes == 0 || q.flushes < q.store.cfg.MaxFlushes && len(q.calls) >= nextFlush*q.flushes {
-		q.flushes++
-		q.store.work.Go(q.flush)
+		q.openFlush()
+	} else {
+		q.watchForStall()
 	}
+}
+
+// openFlush begins a pipeline. The queue is locked.
+func (q *queue) openFlush() {
+	q.flushes++
+	q.store.work.Go(q.flush)
+}
+
+// watchForStall looks, after a while, whether calls still wait. The queue is locked, and a pipeline is on its way. Several
+// idle connections can be lost at once, as many as there are pipelines; so twice as many find one that is new.
+func (q *queue) watchForStall() {
+	if q.watching || q.flushes >= 2*q.store.cfg.MaxFlushes {
+		return
+	}
+	q.watching = true
+	time.AfterFunc(stallAfter, q.endStall)
+}
+
+// endStall opens a pipeline for calls that no other has taken in time.
+func (q *queue) endStall() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.watching = false
+	if len(q.calls) == 0 { // and so no pipeline may be on its way, nor may the store be open
+		return
+	}
+	if time.Since(q.taken) >= stallAfter && q.flushes < 2*q.store.cfg.MaxFlushes {
+		q.openFlush()
+	}
+	q.watchForStall()
 }
 
 // flush sends batches until nothing waits.
@@ -90,7 +127,7 @@ func (q *queue) take() []*call {
 		return nil
 	}
 	batch := q.calls[:n:n]
-	q.calls = q.calls[n:]
+	q.calls, q.taken = q.calls[n:], time.Now()
 	return batch
 }
 

@@ -13,16 +13,16 @@ import (
 const (
 	// readTimeout bounds each answer of a reader.
 	readTimeout = 2 * time.Second
-	// mostListed is how many records or lines a reader reads for one answer.
+	// mostListed is how many records of a window, or lines of the audit log, a reader reads for one answer.
 	mostListed = 10_000
 )
 
-// Reader implements [store.Store]. Redis has no index of times and no numbered log, so its Reader has limits:
+// Reader implements [store.Store]. Redis has no index of routes or children and no numbered log, so its Reader has limits:
 //
 //   - Each answer takes at most two seconds, or is a [store.ErrTooSlow].
-//   - Browse reads the window from its oldest record. A window with more than 10,000 records that match is a
-//     [store.ErrNoIndex]. The zero From is an hour before now by this process's clock.
-//   - A list of the children of a record reads all records, if it is to have completed ones.
+//   - Browse reads records of the window, the youngest first, until the page is full. If 10,000 of them are not enough,
+//     because few match, that is a [store.ErrNoIndex].
+//   - A list of the children of a record reads the records from that one on; all of them if it is of another store.
 //   - The records of lists have no Status of an Answer, because a list leaves out the answers.
 //   - Estimate is Stats. So Young counts all records, and SweepLag is 0.
 //   - AuditPage reads the youngest 10,000 entries. An older page is a [store.ErrNoIndex]. The numbers of the entries are
@@ -54,8 +54,21 @@ func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	return r.list(ctx, listing{states: req.Listed(), letters: req.DeadLetters, matches: req.Matches, after: req.After, limit: req.Limit})
+	l := listing{states: req.Listed(), letters: req.DeadLetters, matches: req.Matches, after: req.After, limit: req.Limit}
+	if req.Parent != (store.ID{}) {
+		parent, err := r.Show(ctx, req.Parent)
+		switch {
+		case err == nil:
+			l.from = parent.CreatedAt.Add(-clockSkew)
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		}
+	}
+	return r.list(ctx, l)
 }
+
+// clockSkew is more than the clocks of two servers of a cluster differ: no child is that much older than its parent.
+const clockSkew = time.Minute
 
 func (r reader) list(ctx context.Context, l listing) ([]store.Record, error) {
 	if err := ctx.Err(); err != nil {
@@ -78,35 +91,27 @@ func (r reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Re
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	from, to := req.Window(time.Now())
-	l := listing{states: req.States, limit: mostListed + 1}
+	var now time.Time
+	if req.From.IsZero() && req.To.IsZero() {
+		var err error
+		if now, err = callBriefly(ctx, func(ctx context.Context) (time.Time, error) { return r.s.client.Time(ctx).Result() }); err != nil {
+			return nil, refusal("browse", err)
+		}
+	}
+	from, to := req.Window(now)
+	l := listing{states: req.States, backward: true, after: req.Before, from: from, limit: req.Limit, most: mostListed}
 	if len(l.states) == 0 {
 		l.states = allStates
 	}
-	l.after.CreatedAt = from.Add(-time.Microsecond) // stores have no finer times, and From is in the window
+	// No ID is less than the zero ID. So this is a place before the window, and it excludes To.
+	if end := (store.Cursor{CreatedAt: to}); !to.IsZero() && (l.after.CreatedAt.IsZero() || end.Compare(l.after) < 0) {
+		l.after = end
+	}
 	l.matches = func(rec *store.Record, _ bool) bool {
 		return slices.Contains(l.states, rec.State) && (req.Effect == 0 || req.Effect == rec.Effect) &&
-			(req.Route == "" || req.Route == rec.Route) && rec.Cursor().Compare(l.after) > 0
+			(req.Route == "" || req.Route == rec.Route) && !rec.CreatedAt.Before(from) && l.follows(rec.Cursor(), l.after)
 	}
-	all, err := r.list(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	end := slices.IndexFunc(all, func(r store.Record) bool { return !to.IsZero() && !r.CreatedAt.Before(to) || !before(r, req.Before) })
-	if end < 0 {
-		if len(all) > mostListed {
-			return nil, fmt.Errorf("%w: more than %d records since %v; ask for a shorter time", store.ErrNoIndex, mostListed, from.Format(time.RFC3339))
-		}
-		end = len(all)
-	}
-	all = slices.DeleteFunc(all[:end], func(r store.Record) bool { return r.CreatedAt.Before(from) })
-	slices.Reverse(all)
-	return all[:min(len(all), req.Limit)], nil
-}
-
-// before reports whether r is on the pages after that which ended with last.
-func before(r store.Record, last store.Cursor) bool {
-	return last.CreatedAt.IsZero() || r.Cursor().Compare(last) < 0
+	return r.list(ctx, l)
 }
 
 // Attention implements [store.Reader].

@@ -65,8 +65,7 @@ func packOwner(fence int64, token store.Token) []byte {
 
 // packClaim is the record of req without the times that the server adds.
 func packClaim(req store.ClaimRequest) []byte {
-	route, memo := routeAndMemo(req)
-	b := make([]byte, headBytes, headBytes+len(route)+len(memo))
+	b := make([]byte, headBytes, headBytes+len(req.Route)+len(req.Memo))
 	b[atVersion], b[atState], b[atEffect] = formatVersion, byte(store.StateInProgress), byte(req.Effect)
 	b[atAlgorithm] = req.Fingerprint.Version
 	putNumber(b[atFence:], 1)
@@ -78,18 +77,10 @@ func packClaim(req store.ClaimRequest) []byte {
 	}
 	copy(b[atSum:], req.Fingerprint.Sum[:])
 	copy(b[atParent:], req.Parent[:])
-	binary.BigEndian.PutUint32(b[atRouteBytes:], uint32(len(route)))
-	binary.BigEndian.PutUint32(b[atMemoBytes:], uint32(len(memo)))
-	b = append(b, route...)
-	return append(b, memo...)
-}
-
-// routeAndMemo returns the Route and Memo that a claim stores. Only an Opaque claim stores them.
-func routeAndMemo(req store.ClaimRequest) (route string, memo []byte) {
-	if req.Effect != store.Opaque {
-		return "", nil
-	}
-	return req.Route, req.Memo
+	binary.BigEndian.PutUint32(b[atRouteBytes:], uint32(len(req.Route)))
+	binary.BigEndian.PutUint32(b[atMemoBytes:], uint32(len(req.Memo)))
+	b = append(b, req.Route...)
+	return append(b, req.Memo...)
 }
 
 // packTombstone is the record of a key that was cancelled before any claim, without its times.

@@ -91,7 +91,7 @@ func (s *Store) sweepPart(ctx context.Context, limit int, part *[buckets][]any) 
 }
 
 func (s *Store) beginSweep(ctx context.Context, b *bucket, ids []any, most int) (*call, error) {
-	keys := []string{b.active, b.final, b.released, b.cancelled, b.letters, b.answers}
+	keys := []string{b.active, b.final, b.released, b.cancelled, b.letters, b.answers, b.created}
 	for _, id := range ids {
 		raw, _ := id.(string)
 		if len(raw) != len(store.ID{}) {

@@ -57,7 +57,7 @@ var since = map[string]string{
 	"DEL": "1.0.0", "GET": "1.0.0", "GETRANGE": "2.4.0", "PEXPIREAT": "2.6.0", "PUBLISH": "2.0.0", "SET": "1.0.0", "SETRANGE": "2.2.0",
 	"TIME": "2.6.0", "XADD": "5.0.0", "ZADD": "1.2.0", "ZCARD": "1.2.0", "ZRANGE": "1.2.0", "ZRANGEBYSCORE": "1.0.5", "ZREM": "1.2.0",
 	// The options.
-	"KEEPTTL": "6.0.0", "LIMIT": "1.0.5", "PXAT": "6.2.0", "WITHSCORES": "2.0.0",
+	"KEEPTTL": "6.0.0", "LIMIT": "1.0.5", "NX": "2.6.12", "PXAT": "6.2.0", "WITHSCORES": "2.0.0",
 }
 
 var inQuotes = regexp.MustCompile(`'([A-Z]+)'`)
@@ -76,7 +76,7 @@ func TestScripts_useRedis62(t *testing.T) {
 			require.NotContains(t, string(text), name, file)
 		}
 		for line := range strings.Lines(string(text)) {
-			if !strings.Contains(line, "redis.call(") {
+			if !strings.Contains(line, "redis.call(") && !strings.Contains(line, "redis.pcall(") {
 				continue
 			}
 			for _, word := range inQuotes.FindAllStringSubmatch(line, -1) {

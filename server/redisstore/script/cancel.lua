@@ -5,6 +5,7 @@ if not r then
 	local blank = load(ARGV[7])
 	blank.created, blank.expires = now, now + ARGV[5]
 	save(blank)
+	redis.call('ZADD', KEYS[11], whole(now), ARGV[1])
 	return reply(2)
 end
 local state, fence = r.state, r.fence

@@ -1,6 +1,6 @@
 -- This text is in front of every script that moves a record. It loads and saves the record, and keeps the
 -- bucket's indexes in step with it.
--- KEYS: record, active, unknown, quarantined, final, released, cancelled, letters, answers, audit
+-- KEYS: record, active, unknown, quarantined, final, released, cancelled, letters, answers, audit, created
 -- ARGV: id, margin in ms, channel, then those of the script
 local FORMAT = '>BBBBBBBBBdc16dddddddddc32c16I4I4'
 local IN_PROGRESS, COMPLETED, RELEASED, UNKNOWN, QUARANTINED, CANCELLED = 1, 2, 3, 4, 5, 6

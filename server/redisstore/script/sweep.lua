@@ -1,6 +1,6 @@
 -- Sweep deletes those of some records that are not needed any more, and the entries of records that are gone.
 -- It also drops the envelopes whose time is over.
--- KEYS: active, final, released, cancelled, letters, answers, then a record for each id
+-- KEYS: active, final, released, cancelled, letters, answers, created, then a record for each id
 -- ARGV: most records to delete, then the ids
 -- Result: the number of deleted records.
 local t = redis.call('TIME')
@@ -8,7 +8,7 @@ local now = t[1] * 1000000 + t[2]
 local swept, most = 0, tonumber(ARGV[1])
 
 local function forget(id)
-	for i = 1, 6 do redis.call('ZREM', KEYS[i], id) end
+	for i = 1, 7 do redis.call('ZREM', KEYS[i], id) end
 end
 
 -- spent reports that the record with this head is not needed any more.
@@ -32,7 +32,7 @@ local function drop(key, id)
 end
 
 for i = 2, #ARGV do
-	local key, id = KEYS[i + 5], ARGV[i]
+	local key, id = KEYS[i + 6], ARGV[i]
 	local head = redis.call('GETRANGE', key, 0, 160)
 	if head == '' then
 		forget(id)
