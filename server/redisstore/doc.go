@@ -1,7 +1,8 @@
 // Package redisstore keeps the records of a guard in Redis, from version 6.2 on, in Valkey, or in a cluster of either,
 // with go-redis.
 //
-// [Open] opens the store. It refuses servers that would lose what they acknowledged.
+// [Open] opens the store, or [OpenClient] with the options of a client that the service has. They refuse servers that would
+// lose what they acknowledged.
 //
 //	options, err := redisstore.ParseURL(os.Getenv("REDIS_URL"))
 //	…

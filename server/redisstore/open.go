@@ -19,7 +19,8 @@ const (
 
 // Open connects to the servers of options, and checks that they keep what they acknowledge. Addrs has at least one
 // address. If the first one belongs to a cluster, the store uses the cluster. MasterName means Sentinel. [ParseURL]
-// makes options of a URL. Open copies the options; [Store.Close] closes the connections.
+// makes options of a URL. Open copies the options; [Store.Close] closes the connections. [OpenClient] takes the client that
+// a service has already.
 //
 // Open returns an error wrapping [ErrConfig] for options or a Config that cannot work, before it connects. It returns
 // a [*SettingError] for a server that
@@ -47,6 +48,87 @@ func Open(ctx context.Context, options *redis.UniversalOptions, cfg Config) (*St
 	if err != nil {
 		return nil, err
 	}
+	return openOver(ctx, client, cfg)
+}
+
+// OpenClient is [Open] for a service that has a client already: the store uses its options, such as addresses, credentials
+// and TLS. client is a [*redis.Client], also one of Sentinel, or a [*redis.ClusterClient] for a cluster.
+//
+// The store makes connections of its own, because a client repeats calls after a lost answer unless it is told not to, and
+// because a command of the service that blocks would hold up claims. So the client's hooks see no call of the store, and
+// [Store.Close] does not close the client. Close the store before a client of Sentinel.
+func OpenClient(ctx context.Context, client redis.UniversalClient, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownClient(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if one, single := own.(*redis.Client); single {
+		info, err := one.Info(ctx, "cluster").Result()
+		if err == nil && infoField(info, "cluster_enabled") == "1" {
+			err = fmt.Errorf("%w: %s is a node of a cluster: give a *redis.ClusterClient", ErrConfig, one.Options().Addr)
+		}
+		if err != nil {
+			_ = own.Close()
+			return nil, fmt.Errorf("redisstore: %s: %w", one.Options().Addr, err)
+		}
+	}
+	return openOver(ctx, own, cfg)
+}
+
+// ownClient returns a client with the options of another one, and those that the store needs.
+func ownClient(client redis.UniversalClient, cfg Config) (redis.UniversalClient, error) {
+	switch c := client.(type) {
+	case *redis.Client:
+		if c == nil {
+			break
+		}
+		o := *c.Options()
+		o.MaxRetries, o.DialerRetries, o.Protocol = -1, 1, 2
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		if err := checkTimeouts(o.ReadTimeout, cfg); err != nil {
+			return nil, err
+		}
+		return redis.NewClient(&o), nil
+	case *redis.ClusterClient:
+		if c == nil {
+			break
+		}
+		o := *c.Options()
+		o.MaxRetries, o.DialerRetries, o.Protocol = -1, 1, 2
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+			return nil, errRouted
+		}
+		if err := checkTimeouts(o.ReadTimeout, cfg); err != nil {
+			return nil, err
+		}
+		return redis.NewClusterClient(&o), nil
+	case nil:
+	default:
+		return nil, fmt.Errorf("%w: a client of type %T", ErrConfig, client)
+	}
+	return nil, fmt.Errorf("%w: no client", ErrConfig)
+}
+
+var errRouted = fmt.Errorf("%w: ReadOnly, RouteByLatency or RouteRandomly: only a primary decides", ErrConfig)
+
+// checkTimeouts refuses a ReadTimeout that ends a call before its replicas have answered, or never.
+func checkTimeouts(read time.Duration, cfg Config) error {
+	switch {
+	case read < 0:
+		return fmt.Errorf("%w: ReadTimeout %v: a call must end", ErrConfig, read)
+	case cfg.Replicas > 0 && cfg.WaitTimeout >= cmp.Or(read, defaultReadTimeout):
+		return fmt.Errorf("%w: WaitTimeout %v is not shorter than ReadTimeout %v", ErrConfig, cfg.WaitTimeout, cmp.Or(read, defaultReadTimeout))
+	}
+	return nil
+}
+
+// openOver returns the store over a client that it owns from now on.
+func openOver(ctx context.Context, client redis.UniversalClient, cfg Config) (*Store, error) {
 	s, err := newStore(client, cfg)
 	if err == nil {
 		err = s.check(ctx)
@@ -74,15 +156,10 @@ func filledOptions(options *redis.UniversalOptions, cfg Config) (redis.Universal
 	if o.MaintNotificationsConfig == nil {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
-	switch {
-	case o.ReadOnly || o.RouteByLatency || o.RouteRandomly:
-		return o, fmt.Errorf("%w: ReadOnly, RouteByLatency or RouteRandomly: only a primary decides", ErrConfig)
-	case o.ReadTimeout < 0:
-		return o, fmt.Errorf("%w: ReadTimeout %v: a call must end", ErrConfig, o.ReadTimeout)
-	case cfg.Replicas > 0 && cfg.WaitTimeout >= o.ReadTimeout:
-		return o, fmt.Errorf("%w: WaitTimeout %v is not shorter than ReadTimeout %v", ErrConfig, cfg.WaitTimeout, o.ReadTimeout)
+	if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+		return o, errRouted
 	}
-	return o, nil
+	return o, checkTimeouts(o.ReadTimeout, cfg)
 }
 
 // connect returns a client of one server, of a server that Sentinel names, or of a cluster.
