@@ -180,6 +180,7 @@ func TestSend_refusesBadRequests(t *testing.T) {
 		{"bad escape", sdk.Request{Service: "payment", Operation: "o", Path: "/%zz"}, sdk.ErrRequest},
 		{"control character", sdk.Request{Service: "payment", Operation: "o", Path: "/a\nb"}, sdk.ErrRequest},
 		{"method", sdk.Request{Service: "payment", Operation: "o", Path: "/", Method: "PO ST"}, sdk.ErrRequest},
+		{"word of a forward call that nobody names", sdk.Request{Service: "payment", Operation: "o", Path: "/", Ran: true}, sdk.ErrRequest},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -46,7 +46,8 @@ type Request struct {
 	// Key means that it undoes none. See [CallUndo].
 	Cancels childkey.Key
 	// Ran says, with Cancels, that the forward call took effect: its answer is known. Then the callee undoes it also
-	// if its own record of the call has been swept. False means that the callee's record alone decides.
+	// if its own record of the call has been swept. False means that the callee's record alone decides. Without Cancels,
+	// Ran is an [ErrRequest].
 	Ran bool
 	// FirstSent is when this call was first sent, or its intent was stored,
 	// from something that a restart does not change. Zero means the time that
@@ -108,6 +109,9 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Ran && req.Cancels.IsZero() {
+		return nil, fmt.Errorf("%w: Ran without Cancels: it speaks of the call that is undone", ErrRequest)
+	}
 	header, err := s.mergeHeader(req)
 	if err != nil {
 		return nil, err
@@ -168,7 +172,7 @@ func (s *service) mergeHeader(req Request) (http.Header, error) {
 	if req.Body != nil || req.Stream != nil {
 		header.Set("Content-Type", cmp.Or(req.ContentType, contract.ContentType))
 	}
-	if req.Ran && !req.Cancels.IsZero() && s.namesForward() {
+	if req.Ran && s.namesForward() {
 		header.Set(wire.HeaderForward, wire.ForwardRan)
 	}
 	return header, checkHeader(header, s.profile)
