@@ -146,7 +146,7 @@ func (x *execution) execute() error {
 		return x.setAside(err)
 	}
 	for {
-		if err := x.ended(); err != nil {
+		if err := x.checkLease(); err != nil {
 			return err
 		}
 		x.giveUpHung()

@@ -125,9 +125,9 @@ func (x *execution) evict() {
 	}
 }
 
-// ended returns why the execution is over before its saga: it was evicted, or its lease has ended. Nothing that
+// checkLease returns why the execution is over before its saga: it was evicted, or its lease has ended. Nothing that
 // an attempt says counts any more then. It is nil while the execution goes on.
-func (x *execution) ended() error {
+func (x *execution) checkLease() error {
 	select {
 	case <-x.gone:
 		return journal.ErrLeaseLost
@@ -195,12 +195,12 @@ func (x *execution) waitForEnd(ended <-chan struct{}, giveUp <-chan time.Time) e
 	case <-x.gone:
 	case <-x.lease.ctx.Done():
 	case <-giveUp:
-		if err := x.ended(); err != nil {
+		if err := x.checkLease(); err != nil {
 			return err
 		}
 		return errHung
 	}
-	return x.ended()
+	return x.checkLease()
 }
 
 // returnsWithin is how long after its deadline a function may return. Then it is given up.
