@@ -217,14 +217,13 @@ func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(
 		defer cancel()
 		var level string
 		var process uint32
-		var citus bool
-		const ask = "select current_setting('default_transaction_isolation'), pg_backend_pid(), current_setting('citus.shard_count', true) is not null"
-		if err := conn.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&level, &process, &citus); err != nil {
+		s := sessionOf(conn.PgConn())
+		const ask = `select current_setting('default_transaction_isolation'), pg_backend_pid(), current_setting('citus.shard_count', true) is not null,
+			current_setting('role')`
+		if err := conn.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&level, &process, &s.citus, &s.role); err != nil {
 			return fmt.Errorf("ask a new session: %w", err)
 		}
 		registerArrays(conn.TypeMap())
-		s := sessionOf(conn.PgConn())
-		s.citus = citus
 		s.readCommitted = level == string(pgx.ReadCommitted)
 		s.named = mayName && process == conn.PgConn().PID()
 		return nil

@@ -35,6 +35,8 @@ type session struct {
 	// readCommitted: a statement outside a transaction block runs at READ
 	// COMMITTED.
 	readCommitted bool
+	// role is the one that the connection began with, as current_setting('role') has it.
+	role string
 	// citus: the server is a coordinator or worker of Citus. A worker commits a statement at once
 	// unless it is in a transaction block, whatever else was sent before the sync.
 	citus bool
@@ -185,6 +187,10 @@ func waitCanceled(n *pgconn.Notice) bool {
 // NeedsBlock reports whether several statements that are sent to conn together need a block around them to be one
 // READ COMMITTED transaction. conn is of a pool that went through [Prepare].
 func NeedsBlock(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).needsBlock() }
+
+// FirstRole returns the role that conn had when it was made; "none" means that of its login. conn is of
+// a pool that went through [Prepare].
+func FirstRole(conn *pgx.Conn) string { return sessionOf(conn.PgConn()).role }
 
 // needsBlock reports whether several statements need a block around them to be one READ COMMITTED
 // transaction.

@@ -38,9 +38,9 @@ const (
 
 // A Config has the choices that a journal leaves. Its zero value is ready to use.
 type Config struct {
-	// Schema is the Postgres schema that holds the tables. Empty means that
-	// the search_path finds them. A name matches
-	// ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
+	// Schema is the Postgres schema that holds the tables. If it is empty [Open] looks once where
+	// the search_path finds them, and the statements name that schema from then on. With [New] the search_path of
+	// each connection finds them. A name matches ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
 	Schema string
 
 	// Confirm protects what was promised from a failover. Zero means

@@ -72,14 +72,11 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 func (j *Journal) adaptToTables(ctx context.Context) (*Journal, error) {
 	cfg := j.cfg
 	err := await(ctx, func() (err error) {
-		cfg.Distributed, err = journalTables.IsDistributed(ctx, j.db.Pool, cfg.Schema)
+		cfg.Schema, cfg.Distributed, err = journalTables.Find(ctx, j.db.Pool, cfg.Schema)
 		return err
 	}, cfg.warnAway)
 	if err != nil {
 		return nil, wrap("open", err)
-	}
-	if cfg.Distributed == j.cfg.Distributed {
-		return j, nil
 	}
 	j.Close()
 	return New(j.db.Pool, cfg)

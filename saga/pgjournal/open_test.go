@@ -68,7 +68,7 @@ func TestOpen_checksTheServer(t *testing.T) {
 	lax := pgjournal.Config{AllowNonDurable: true}
 	latest, err := migrations.Latest()
 	require.NoError(t, err)
-	wantSchema := func(have int, kind error) {
+	wantSchema := func(have int, kind error, where string) {
 		t.Helper()
 		schema := new(component.SchemaError)
 		err := open(lax)
@@ -76,9 +76,9 @@ func TestOpen_checksTheServer(t *testing.T) {
 		require.ErrorAs(t, err, &schema)
 		require.Equal(t, have, schema.Have)
 		require.Equal(t, latest, schema.Want)
-		require.ErrorContains(t, schema, fmt.Sprintf("saga in the search_path has version %d, want %d", have, latest))
+		require.ErrorContains(t, schema, fmt.Sprintf("saga in %s has version %d, want %d", where, have, latest))
 	}
-	wantSchema(0, pgjournal.ErrSchemaMissing)
+	wantSchema(0, pgjournal.ErrSchemaMissing, "the search_path")
 	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""))
 	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""), "again: nothing to do")
 	require.ErrorIs(t, pgjournal.Migrate(t.Context(), look, "pg_mine"), pgjournal.ErrConfig, "a name that Postgres keeps for itself")
@@ -88,7 +88,7 @@ func TestOpen_checksTheServer(t *testing.T) {
 	require.NoError(t, open(lax), "newer, and this program can use it")
 	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""), "as when it starts again during a deploy")
 	exec(t, look, "update saga_version set oldest = $1 where version = 99", latest+1)
-	wantSchema(99, pgjournal.ErrSchemaNewer)
+	wantSchema(99, pgjournal.ErrSchemaNewer, `schema "public"`)
 	exec(t, look, "delete from saga_version where version = 99")
 	require.NoError(t, open(lax), "a deploy that was taken back")
 	require.NoError(t, migrations.Down(t.Context(), look, "", 0))

@@ -21,7 +21,7 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 		return store.Record{}, false, err
 	}
 	b, err := pgkit.RetryConflict(ctx, func() (before, error) {
-		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req) })
+		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req, nil) })
 	})
 	return b.record, b.existed, wrap("cancel", toInProgress(err))
 }
@@ -33,9 +33,9 @@ type before struct {
 }
 
 // cancel makes the key a tombstone as part of tx, whose lock timeout it leaves
-// as it was. If it fails, tx has failed.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
-	theirs, err := s.setLockTimeout(ctx, tx, pgkit.Milliseconds(s.patience(ctx)))
+// as it was. If it fails, tx has failed. With asPool its statements do not run with the settings of tx.
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest, asPool []pgkit.Statement) (before, error) {
+	theirs, err := s.setLockTimeout(ctx, tx, pgkit.Milliseconds(s.patience(ctx)), asPool...)
 	if err != nil {
 		return before{}, err
 	}
@@ -44,7 +44,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 		return before{}, err
 	}
 	if b.existed && (cancellable(b.record) || req.Undone && undoable(b.record)) {
-		st := s.query.Cancel.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
+		st := s.query().Cancel.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
 		if _, err := pgkit.One(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
 		}
@@ -54,7 +54,10 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 			}
 		}
 	}
-	_, err = s.setLockTimeout(ctx, tx, theirs)
+	if len(asPool) > 0 {
+		asPool = []pgkit.Statement{s.query().AsHandler.Bind(nil)}
+	}
+	_, err = s.setLockTimeout(ctx, tx, theirs, asPool...)
 	return b, err
 }
 
@@ -68,24 +71,29 @@ func (s *Store) patience(ctx context.Context) time.Duration {
 	return within
 }
 
-func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was string, err error) {
-	st := s.query.SetLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": to})
-	if err := tx.QueryRow(ctx, st.SQL, st.Args...).Scan(&was, nil); err != nil {
-		return was, err
-	}
-	for _, setting := range st.Settings() {
-		if _, err := tx.Exec(ctx, setting); err != nil {
-			return was, err
+// setLockTimeout bounds the waits of tx, and sends other settings in the same round trip.
+func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string, others ...pgkit.Statement) (was string, err error) {
+	batch := new(pgx.Batch)
+	for _, st := range others {
+		if err := st.Err(); err != nil {
+			return "", err
 		}
+		batch.Queue(st.SQL, st.Args...)
 	}
-	return was, nil
+	st := s.query().SetLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": to})
+	batch.Queue(st.SQL, st.Args...).QueryRow(func(row pgx.Row) error { return row.Scan(&was, nil) })
+	for _, setting := range st.Settings() {
+		batch.Queue(setting)
+	}
+	err = tx.SendBatch(ctx, batch).Close()
+	return was, err
 }
 
 // lockOrInsert locks the record, or inserts a tombstone if there is no record. It looks again if a
 // record is inserted or swept in between.
 func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
 	for {
-		st := s.query.Lock.Bind(pgx.NamedArgs{"key": toUUID(req.ID)})
+		st := s.query().Lock.Bind(pgx.NamedArgs{"key": toUUID(req.ID)})
 		f, err := pgkit.One(ctx, tx, st, scanFound)
 		if err == nil && s.mayBeApart(f.Record) {
 			f, err = pgkit.One(ctx, tx, s.readOne(req.ID), scanFound)
@@ -96,7 +104,7 @@ func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelReq
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return before{}, err
 		}
-		st = s.query.CancelAbsent.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
+		st = s.query().CancelAbsent.Bind(pgx.NamedArgs{"key": toUUID(req.ID), "token": toUUID(req.Token), "keep": req.Keep})
 		_, err = pgkit.One(ctx, tx, st, pgx.RowTo[bool])
 		if err == nil {
 			return before{}, nil
@@ -160,10 +168,11 @@ func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequ
 	if err != nil {
 		return 0, false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
-	s := &Store{query: query, cfg: Config{LockTimeout: DefaultLockTimeout}}
+	s := &Store{cfg: Config{LockTimeout: DefaultLockTimeout}}
+	s.statements.Store(query)
 	b, err := s.cancel(ctx, tx, store.CancelRequest{
 		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep, Undone: true, // with tx
-	})
+	}, nil)
 	if err != nil {
 		return 0, false, wrap("barrier", conflict(err))
 	}

@@ -53,13 +53,13 @@ func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest, alone boo
 	var err error
 	send := s.rows.claims.Do
 	// One that is too old, by this clock, would make the flush of distributed tables fail.
-	if alone || s.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
+	if alone || s.query().distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
 		send = s.rows.claims.DoAlone
 	}
 	for n := 1; n == 1 || pgkit.AgainAfterConflict(ctx, n-1, err); n++ {
 		times, won, err = send(ctx, req)
 	}
-	if s.query.distributed && isNull(err) {
+	if s.query().distributed && isNull(err) {
 		err = nil // too old, see query/distributed/claim.sql
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) whyAbsent(ctx context.Context, req store.ClaimRequest) error {
 	if req.FirstSent.IsZero() {
 		return errVanished
 	}
-	st := s.query.TooOld.Bind(pgx.NamedArgs{"first_sent": toTimestamp(req.FirstSent), "window": req.Window})
+	st := s.query().TooOld.Bind(pgx.NamedArgs{"first_sent": toTimestamp(req.FirstSent), "window": req.Window})
 	tooOld, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	switch {
 	case err != nil:
@@ -126,7 +126,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 		return store.Record{}, false, err
 	}
 	req = s.kept(req)
-	st := s.query.TakeOver.Bind(pgx.NamedArgs{
+	st := s.query().TakeOver.Bind(pgx.NamedArgs{
 		"key":          toUUID(req.ID),
 		"token":        toUUID(req.Token),
 		"effect":       int16(req.Effect),
@@ -156,7 +156,7 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
-	st := s.query.Quarantine.Bind(pgx.NamedArgs{
+	st := s.query().Quarantine.Bind(pgx.NamedArgs{
 		"key":          toUUID(req.ID),
 		"from":         req.From,
 		"to":           int16(req.To),

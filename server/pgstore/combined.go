@@ -24,10 +24,10 @@ type combined struct {
 func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w := &combined{store: s}
 	w.claims = pgkit.NewBatchKind(c, pgkit.BatchKindConfig[store.ClaimRequest, claimTimes]{
-		One:     func(req store.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.db.Briefly, req, false) },
+		One:     func(req store.ClaimRequest) pgkit.Statement { return claimOne(s.query(), s.db.Briefly, req, false) },
 		ScanOne: scanClaimTimes,
 		OneAsynchronous: func(req store.ClaimRequest) pgkit.Statement {
-			return claimOne(s.query, s.db.Briefly, req, true)
+			return claimOne(s.query(), s.db.Briefly, req, true)
 		},
 		Asynchronous: s.asynchronous,
 		Many:         w.claimMany,
@@ -35,8 +35,10 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Place:        func(req store.ClaimRequest) pgkit.Place { return s.db.Placement.Of(req.ID) },
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
-	w.settlements = w.settleKind(c, s.query.Settle, s.query.SettleMany, s.query.SettleManyAlike)
-	w.apart = w.settleKind(c, s.query.SettlePartitioned, s.query.SettleManyPartitioned, pgkit.Query{})
+	w.settlements = w.settleKind(c, func(q *queries) (one, many, alike pgkit.Query) { return q.Settle, q.SettleMany, q.SettleManyAlike })
+	w.apart = w.settleKind(c, func(q *queries) (one, many, alike pgkit.Query) {
+		return q.SettlePartitioned, q.SettleManyPartitioned, pgkit.Query{}
+	})
 	return w
 }
 
@@ -52,7 +54,7 @@ func (c *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		index[reqs[i].ID] = i
 		first = append(first, &reqs[i])
 	}
-	if c.store.query.distributed {
+	if c.store.query().distributed {
 		return c.claimRows(first), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 	}
 	args := claimArrays(first)
@@ -60,12 +62,12 @@ func (c *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
 		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
-		return c.store.query.ClaimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
+		return c.store.query().ClaimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
 			return scanClaimAlike(row, index, req)
 		}
 	}
 	addClaimArrays(args, first)
-	return c.store.query.ClaimMany.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+	return c.store.query().ClaimMany.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 }
 
 // claimRows makes the statement for several claims of distributed tables.
@@ -74,7 +76,7 @@ func (c *combined) claimRows(reqs []*store.ClaimRequest) pgkit.Statement {
 	for i, req := range reqs {
 		rows[i] = claimArgs(c.store.db.Briefly, *req, false)
 	}
-	return c.store.query.claimRows.Bind(rows)
+	return c.store.query().claimRows.Bind(rows)
 }
 
 // scanClaim reads a row of claim_many.sql.
@@ -144,15 +146,17 @@ func indexOf(index map[store.ID]int, key pgtype.UUID) int {
 	return -1
 }
 
-// settleKind makes the kind of settlements with these statements. manyAlike can be the zero Query.
-func (c *combined) settleKind(combiner *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
+// settleKind makes the kind of settlements with the statements that choose returns. The last can be the zero Query.
+func (c *combined) settleKind(combiner *pgkit.Combiner, choose func(q *queries) (one, many, alike pgkit.Query)) *pgkit.BatchKind[settlement, bool] {
 	return pgkit.NewBatchKind(combiner, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
+			one, _, _ := choose(c.store.query())
 			return one.Bind(settleArgs(s.owner, s.end, c.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
-			return settleMany(many, manyAlike, all), scanNumber
+			_, many, alike := choose(c.store.query())
+			return settleMany(many, alike, all), scanNumber
 		},
 		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
 		Place:   func(s settlement) pgkit.Place { return c.store.db.Placement.Of(s.owner.ID) },

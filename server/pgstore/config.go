@@ -42,9 +42,9 @@ const (
 
 // A Config has the choices that a store leaves. Its zero value is ready to use.
 type Config struct {
-	// Schema is the Postgres schema that holds the tables. Empty means that
-	// the search_path finds them. A name matches
-	// ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
+	// Schema is the Postgres schema that holds the tables. If it is empty [Open] looks once where
+	// the search_path finds them, and the statements name that schema from then on. With [New]
+	// the first [Store.Check] or transaction looks. A name matches ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
 	Schema string
 
 	// ConfirmReplays protects replays from a failover. Zero means [ConfirmAuto].
@@ -103,7 +103,7 @@ type Config struct {
 	// Without Listen, and while that connection is broken, the store asks
 	// (see [Store.Watch]). The connection needs a session: it must not go through a
 	// pooler in transaction mode. It must come from [pgx.ParseConfig], be to the
-	// pool's database, and find the same tables; its role needs no more than usage of
+	// pool's database; its role needs no more than usage of
 	// the schema. The process that completes a key sends a notification if another one
 	// listens and waits for it, whatever the Listen of its own store. Such commits go one
 	// after the other: leave Listen out where commits wait for a standby that is far

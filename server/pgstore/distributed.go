@@ -58,7 +58,7 @@ func (s *Store) sweepByKey(ctx context.Context, from time.Time, limit int) (batc
 		key pgtype.UUID
 		at  pgtype.Timestamptz
 	}
-	st := s.query.SweepKeys.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
+	st := s.query().SweepKeys.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
 	all, err := pgkit.All(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (d due, err error) {
 		return d, row.Scan(&d.key, &d.at)
 	})
@@ -69,7 +69,7 @@ func (s *Store) sweepByKey(ctx context.Context, from time.Time, limit int) (batc
 	for i, d := range all {
 		keys[i] = d.key
 	}
-	n, err := s.changeByKey(ctx, s.query.Sweep, keys)
+	n, err := s.changeByKey(ctx, s.query().Sweep, keys)
 	return batch{count: n, last: all[len(all)-1].at, full: len(all) == limit}, err
 }
 
@@ -86,7 +86,7 @@ func (s *Store) dropAnswersByKey(ctx context.Context, look pgkit.Statement, limi
 	if err != nil || len(found.due) == 0 {
 		return found.seen, err
 	}
-	n, err := s.changeByKey(ctx, s.query.DropAnswers, found.due[:min(limit, len(found.due))])
+	n, err := s.changeByKey(ctx, s.query().DropAnswers, found.due[:min(limit, len(found.due))])
 	found.dropped = int64(n)
 	return found.seen, err
 }

@@ -42,7 +42,7 @@ func TestSQL_forms(t *testing.T) {
 	for _, file := range names {
 		switch name := strings.TrimSuffix(filepath.Base(file), ".sql"); name {
 		case "size", "reader_size": // they call a function of Citus
-		case "settle", "sweep", "drop_answers":
+		case "settle", "settle_tx", "settle_tx_partitioned", "sweep", "drop_answers":
 			describe(pgkit.LoadDistributedQuery, name)
 		default:
 			plain, distributed := describe(pgkit.LoadQuery, name), describe(pgkit.LoadDistributedQuery, name)

@@ -68,9 +68,9 @@ const beforeAnswer = "fanonce_before_answer"
 // settleAs is safe in one round trip because the settlement fails where
 // it finds no owner: the server then passes over the COMMIT behind it.
 func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool, e ending) (sent bool, err error) {
-	query := s.query.SettleTx
+	query := s.query().SettleTx
 	if apart {
-		query = s.query.SettleTxPartitioned
+		query = s.query().SettleTxPartitioned
 	}
 	st := query.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
 	if err := st.Err(); err != nil {
@@ -82,7 +82,7 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
 		return false, err
 	}
-	notes, err := s.noteInTx(ctx, conn, end)
+	before, err := s.beforeSettlement(ctx, conn, end)
 	if err != nil {
 		return false, err
 	}
@@ -90,12 +90,35 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if !e.begun && !e.bare {
 		begin = beginAt(s.options(conn).IsoLevel)
 	}
-	err = e.send(ctx, conn, begin, notes, st, apart)
+	err = e.send(ctx, conn, begin, before, st, apart)
 	return !pgkit.IsUnsent(err) || errors.As(err, new(*store.TxError)), err
 }
 
-// send sends the ending, the notes, the settlement and COMMIT.
-func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, notes []pgkit.Statement, st pgkit.Statement, apart bool) error {
+// beforeSettlement returns the statements that go between the handler's and the settlement, with names.
+func (s *Store) beforeSettlement(ctx context.Context, conn *pgx.Conn, end settlement) ([]pgkit.Statement, error) {
+	before := append(s.asPool(conn), s.notesOf(end)...)
+	for _, st := range before {
+		if err := st.Err(); err != nil {
+			return nil, err
+		}
+		if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
+			return nil, err
+		}
+	}
+	return before, nil
+}
+
+// asPool returns the statement after which others of the store run with the role that conn began with. Citus has a
+// connection to its workers for each role, so distributed tables do without it.
+func (s *Store) asPool(conn *pgx.Conn) []pgkit.Statement {
+	if s.query().distributed {
+		return nil
+	}
+	return []pgkit.Statement{s.query().AsPool.Bind(pgx.NamedArgs{"role": pgkit.FirstRole(conn)})}
+}
+
+// send sends the ending, what goes before the settlement, the settlement and COMMIT.
+func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, before []pgkit.Statement, st pgkit.Statement, apart bool) error {
 	batch := new(pgx.Batch)
 	if begin != "" {
 		batch.Queue(begin)
@@ -105,8 +128,8 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, notes []
 	for _, setting := range st.Settings() {
 		batch.Queue(setting)
 	}
-	for _, note := range notes {
-		batch.Queue(note.SQL, note.Args...)
+	for _, b := range before {
+		batch.Queue(b.SQL, b.Args...)
 	}
 	if apart {
 		batch.Queue("savepoint " + beforeAnswer)
@@ -118,7 +141,7 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, notes []
 	results := conn.SendBatch(ctx, batch)
 	workErr := execAll(results, work)
 	_ = execAll(results, len(st.Settings())) // if one fails, the next statement fails too
-	for range notes {
+	for range before {
 		_, _ = results.Exec() // as below
 	}
 	if apart {
@@ -135,11 +158,23 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, notes []
 	case isLeaseLost(settleErr):
 		return store.ErrLeaseLost
 	case settleErr != nil:
-		return settleErr
+		return unsettled(settleErr)
 	case err == nil && tag != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
 	return commitRefused(err)
+}
+
+// unsettled names what the handler did if the settlement cannot find the tables or may not write them.
+func unsettled(err error) error {
+	if !hasCode(err, "42501", "42P01", "3F000") {
+		return err
+	}
+	return &store.TxError{
+		SQLState: refusalOf(err).Code, Commit: true, Err: fmt.Errorf("%w: %w", ErrTxFailed, err),
+		Reason: "the settlement cannot write the store's tables in the handler's transaction, which has another role, or a search_path without them: " +
+			"let the handler send \"reset role\" before it returns, or set Config.Schema",
+	}
 }
 
 // readCommit returns the server's answer to COMMIT. Without a block the server answers a commit that it refuses with an

@@ -48,7 +48,7 @@ func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*St
 		return nil, err
 	}
 	s.ownsPool = true
-	query := *s.query
+	query := *s.query()
 	for into, text := range map[*pgkit.Query]string{
 		&query.NoteAttention:  "select @key::uuid, @fence::bigint, @state::smallint where false",
 		&query.DropAttention:  "select @key::uuid where false",
@@ -59,6 +59,7 @@ func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*St
 			return nil, err
 		}
 	}
-	s.query = &query
+	s.statements.Store(&query)
+	s.named.Store(true)
 	return s, s.Check(ctx)
 }

@@ -51,9 +51,9 @@ func (c *frameCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchE
 func (c *frameCounter) note(sql string) {
 	verb := ""
 	switch {
-	case strings.HasPrefix(sql, "insert into idempotency "):
+	case strings.HasPrefix(sql, `insert into "public".idempotency `):
 		verb = "claim"
-	case strings.HasPrefix(sql, "update idempotency\nset state = $"):
+	case strings.HasPrefix(sql, "update \"public\".idempotency\nset state = $"):
 		verb = "settle"
 	default:
 		return

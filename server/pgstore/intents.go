@@ -50,7 +50,7 @@ func (i *Intents) Begin(ctx context.Context, parent childkey.Key, namespace stri
 		if err != nil || inserted {
 			return began, false, wrap("begin", err)
 		}
-		read := i.store.query.Intent.Bind(pgx.NamedArgs{"key": parent.String()})
+		read := i.store.query().Intent.Bind(pgx.NamedArgs{"key": parent.String()})
 		began, err = pgkit.One(ctx, i.store.db.Pool, read, pgx.RowTo[time.Time])
 		if !errors.Is(err, pgx.ErrNoRows) { // else it was swept in between
 			return began, true, wrap("begin", err)
@@ -85,7 +85,7 @@ func (i *Intents) begin(parent childkey.Key, namespace string, parts []string, l
 	for n, part := range parts {
 		raw[n] = []byte(part)
 	}
-	st := i.store.query.IntentBegin.Bind(pgx.NamedArgs{"key": parent.String(), "namespace": namespace, "parts": raw, "lock_timeout": lockTimeout})
+	st := i.store.query().IntentBegin.Bind(pgx.NamedArgs{"key": parent.String(), "namespace": namespace, "parts": raw, "lock_timeout": lockTimeout})
 	return st, wrap("begin", st.Err())
 }
 
@@ -97,7 +97,7 @@ func (i *Intents) Done(ctx context.Context, namespace string, parts ...string) e
 	if err != nil {
 		return err
 	}
-	n, err := pgkit.Exec(ctx, i.store.db.Writer, i.store.query.IntentDone.Bind(pgx.NamedArgs{"key": parent.String()}))
+	n, err := pgkit.Exec(ctx, i.store.db.Writer, i.store.query().IntentDone.Bind(pgx.NamedArgs{"key": parent.String()}))
 	if err == nil && n == 0 {
 		err = store.ErrNotFound
 	}
@@ -111,7 +111,7 @@ func (i *Intents) Pending(ctx context.Context, age time.Duration, limit int) ([]
 	if err := cmp.Or(store.CheckLength("age", age), store.CheckLimit(limit)); err != nil {
 		return nil, err
 	}
-	st := i.store.query.IntentsPending.Bind(pgx.NamedArgs{"age": age, "limit": int64(limit)})
+	st := i.store.query().IntentsPending.Bind(pgx.NamedArgs{"age": age, "limit": int64(limit)})
 	intents, err := pgkit.All(ctx, i.store.db.Pool, st, scanIntent)
 	return intents, wrap("pending", err)
 }
@@ -141,7 +141,7 @@ func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
 	if age <= 0 || age > store.MaxRetention {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
-	st := i.store.query.IntentsSweep.Bind(pgx.NamedArgs{"age": age, "limit": int64(intentBatch)})
+	st := i.store.query().IntentsSweep.Bind(pgx.NamedArgs{"age": age, "limit": int64(intentBatch)})
 	n, err := pgkit.ExecInBatches(ctx, i.store.db.Writer, st, intentBatch)
 	return n, wrap("sweep intents", err)
 }

@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"encoding/hex"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -320,17 +319,12 @@ func TestListen_schemas(t *testing.T) {
 func TestOpen_listen(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
-	b := random()
-	elsewhere := "elsewhere_" + hex.EncodeToString(b[:6])
-	exec(t, look, "create schema "+elsewhere)
 	parse := func(t *testing.T, url string) *pgx.ConnConfig {
 		t.Helper()
 		cfg, err := pgx.ParseConfig(url)
 		require.NoError(t, err)
 		return cfg
 	}
-	path := look.Config().ConnConfig
-	path.RuntimeParams["search_path"] = elsewhere
 	for _, tt := range []struct {
 		name string
 		cfg  pgstore.Config
@@ -339,7 +333,6 @@ func TestOpen_listen(t *testing.T) {
 		{"not from ParseConfig", pgstore.Config{Listen: new(pgx.ConnConfig)}, "Listen does not come from pgx.ParseConfig"},
 		{"isolation", pgstore.Config{Listen: look.Config().ConnConfig, Isolation: pgx.RepeatableRead}, `Listen with Isolation "repeatable read"`},
 		{"nobody there", pgstore.Config{Listen: parse(t, "postgres://127.0.0.1:1/none")}, "listen"},
-		{"other tables", pgstore.Config{Listen: path}, "listen"},
 		{"pooler", pgstore.Config{}, "is not heard"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 	if err != nil || due.nothing() {
 		return err
 	}
-	owner, err := pgkit.One(ctx, s.db.Pool, s.query.OwnsAnswers.Bind(nil), pgx.RowTo[bool])
+	owner, err := pgkit.One(ctx, s.db.Pool, s.query().OwnsAnswers.Bind(nil), pgx.RowTo[bool])
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 	if due.there, err = s.lookAtPartitions(ctx, db); err != nil {
 		return due, err
 	}
-	now, err := pgkit.One(ctx, db, s.query.Clock.Bind(nil), pgx.RowTo[time.Time])
+	now, err := pgkit.One(ctx, db, s.query().Clock.Bind(nil), pgx.RowTo[time.Time])
 	if err != nil {
 		return due, err
 	}
@@ -139,7 +139,7 @@ func (s *Store) findDetached(ctx context.Context, db querier) (detached, stale [
 		table
 		stale bool
 	}
-	all, err := pgkit.All(ctx, db, s.query.DetachedPartitions.Bind(nil), func(row pgx.CollectableRow) (n noted, err error) {
+	all, err := pgkit.All(ctx, db, s.query().DetachedPartitions.Bind(nil), func(row pgx.CollectableRow) (n noted, err error) {
 		return n, row.Scan(&n.oid, &n.schema, &n.name, &n.stale)
 	})
 	for _, n := range all {
@@ -155,7 +155,7 @@ func (s *Store) findDetached(ctx context.Context, db querier) (detached, stale [
 // note writes down that maintenance is about to detach t. It is durable before the table is
 // detached, so that the maintenance after a crash knows which tables to drop.
 func (s *Store) note(ctx context.Context, conn *pgx.Conn, t table) error {
-	st := s.query.NoteDetached.Bind(pgx.NamedArgs{"oid": t.oid})
+	st := s.query().NoteDetached.Bind(pgx.NamedArgs{"oid": t.oid})
 	_, err := conn.Exec(ctx, st.SQL, st.Args...)
 	return err
 }
@@ -165,7 +165,7 @@ type executor interface {
 }
 
 func (s *Store) forgetDetached(ctx context.Context, db executor, t table) error {
-	st := s.query.ForgetDetached.Bind(pgx.NamedArgs{"oid": t.oid})
+	st := s.query().ForgetDetached.Bind(pgx.NamedArgs{"oid": t.oid})
 	_, err := db.Exec(ctx, st.SQL, st.Args...)
 	return err
 }

@@ -127,7 +127,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 			return false, err
 		}
 	}
-	req.Schema = s.cfg.Schema
+	req.Schema = s.query().schema
 	p, err := prepare(&req)
 	if err != nil {
 		return false, err
@@ -155,7 +155,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 // onceBatch returns the key and the queries of work in one batch.
 func (s *Store) onceBatch(p prepared, work *pgx.Batch) (*pgx.Batch, error) {
 	sent := new(pgx.Batch)
-	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
+	bound, unbound := s.query().BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query().UnboundLocks.Bind(nil)
 	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 	if work == nil {
 		return false, fmt.Errorf("%w: no work", ErrArgument)
 	}
-	req.Schema = s.cfg.Schema
+	req.Schema = s.query().schema
 	p, err := prepare(&req)
 	if err != nil {
 		return false, err

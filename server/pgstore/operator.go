@@ -33,7 +33,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 	case store.StateCancelled:
 		args["keep"] = toInterval(req.Keep)
 	}
-	st := s.query.Resolve.Bind(args)
+	st := s.query().Resolve.Bind(args)
 	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) {
 		return s.moveNoted(ctx, req.ID, st, false, s.dropAttention)
 	})
@@ -48,7 +48,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 // answers are in partitions, it takes a transaction of four. A damaged record can be forgotten: it is returned as
 // far as it can be read.
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
-	st := s.query.Forget.Bind(pgx.NamedArgs{
+	st := s.query().Forget.Bind(pgx.NamedArgs{
 		"key": toUUID(id), "from": from, "lock_timeout": s.db.Briefly,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
@@ -66,7 +66,7 @@ func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Durat
 	if err := store.CheckLease(d); err != nil {
 		return false, err
 	}
-	st := s.query.Defer.Bind(pgx.NamedArgs{"key": toUUID(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
+	st := s.query().Defer.Bind(pgx.NamedArgs{"key": toUUID(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
 	won, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, s.db.Writer, st, pgx.RowTo[bool])
 		return ok, err
@@ -105,7 +105,7 @@ func needsAttention(end store.Settlement) bool {
 // stays in the record.
 func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		st := s.query.Settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly))
+		st := s.query().Settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly))
 		if err := sendSettings(ctx, tx, st); err != nil {
 			return false, err
 		}
@@ -121,7 +121,7 @@ func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 func (s *Store) settleUnknown(ctx context.Context, end settlement) error {
 	settled, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-			st := s.query.EndUnknown.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
+			st := s.query().EndUnknown.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
 			if err := sendSettings(ctx, tx, st); err != nil {
 				return false, err
 			}
@@ -147,35 +147,25 @@ func (s *Store) noteAttention(ctx context.Context, db executor, r store.Record) 
 	return execute(ctx, db, s.noteStatement(r.ID, r.Fence, r.State))
 }
 
-// noteInTx returns the statements that go before a settlement in a handler's transaction, with
-// names. There are none if no person is needed after it. The wait for a note is bounded like the
-// settlement's own wait.
-func (s *Store) noteInTx(ctx context.Context, conn *pgx.Conn, end settlement) ([]pgkit.Statement, error) {
+// notesOf returns the statements that note a settlement in a handler's transaction. There are none if no person is needed
+// after it. The wait for a note is bounded like the settlement's own wait.
+func (s *Store) notesOf(end settlement) []pgkit.Statement {
 	if !needsAttention(end.end) {
-		return nil, nil
+		return nil
 	}
-	notes := []pgkit.Statement{
-		s.query.SetLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}),
+	return []pgkit.Statement{
+		s.query().SetLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}),
 		s.noteStatement(end.owner.ID, end.owner.Fence, end.end.State),
 	}
-	for _, st := range notes {
-		if err := st.Err(); err != nil {
-			return nil, err
-		}
-		if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
-			return nil, err
-		}
-	}
-	return notes, nil
 }
 
 func (s *Store) noteStatement(id store.ID, fence int64, state store.State) pgkit.Statement {
-	return s.query.NoteAttention.Bind(pgx.NamedArgs{"key": toUUID(id), "fence": fence, "state": int16(state)})
+	return s.query().NoteAttention.Bind(pgx.NamedArgs{"key": toUUID(id), "fence": fence, "state": int16(state)})
 }
 
 // dropAttention is a part of the transaction after which r needs no person.
 func (s *Store) dropAttention(ctx context.Context, db executor, r store.Record) error {
-	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": toUUID(r.ID)}))
+	return execute(ctx, db, s.query().DropAttention.Bind(pgx.NamedArgs{"key": toUUID(r.ID)}))
 }
 
 // sendSettings sends the settings that st needs before it, mostly none.
@@ -235,7 +225,7 @@ func (s *Store) lockRecord(ctx context.Context, tx pgx.Tx, id store.ID) error {
 	if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
 		return err
 	}
-	_, err := pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": toUUID(id)}), scanFound)
+	_, err := pgkit.One(ctx, tx, s.query().Lock.Bind(pgx.NamedArgs{"key": toUUID(id)}), scanFound)
 	return err
 }
 
@@ -267,13 +257,13 @@ func attentionOf(all []countedNotes) (a store.Attention) {
 
 // sweepAttention deletes notes that outlived their reasons.
 func (s *Store) sweepAttention(ctx context.Context) error {
-	return s.unlessHeld(ctx, s.query.SweepAttention.Bind(nil))
+	return s.unlessHeld(ctx, s.query().SweepAttention.Bind(nil))
 }
 
 // findAttention makes the notes that a process of version 1 did not make, in a window of the
 // records.
 func (s *Store) findAttention(ctx context.Context, from, until pgtype.Timestamptz) error {
-	return s.unlessHeld(ctx, s.query.FindAttention.Bind(pgx.NamedArgs{"after": from, "until": until}))
+	return s.unlessHeld(ctx, s.query().FindAttention.Bind(pgx.NamedArgs{"after": from, "until": until}))
 }
 
 // unlessHeld sends a statement on notes. If a transaction such as an undo's holds one of them, the

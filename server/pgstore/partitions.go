@@ -55,7 +55,7 @@ func (s *Store) readPartitions(ctx context.Context, db querier) (there []partiti
 		if _, err := tx.Exec(ctx, "set local timezone = 'UTC'"); err != nil { // the catalog writes bounds in it
 			return err
 		}
-		rows, err := tx.Query(ctx, s.query.Partitions.Bind(nil).SQL)
+		rows, err := tx.Query(ctx, s.query().Partitions.Bind(nil).SQL)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition)
 // define executes statements in one commit, and in one round trip unless the tables are distributed:
 // Citus takes one such statement at a time.
 func (s *Store) define(ctx context.Context, conn *pgx.Conn, statements []string) error {
-	if !s.query.distributed {
+	if !s.query().distributed {
 		return execAgain(ctx, conn, strings.Join(statements, ";\n"))
 	}
 	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) {
@@ -280,7 +280,7 @@ func withoutStatistics(t table) string {
 // detachment. Then the next call ends the detachment. It returns false if somebody else was faster.
 func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (detached bool, err error) {
 	detach := "alter table " + s.tableOf("idempotency_answer").String() + " detach partition " + t.String()
-	if s.query.distributed { // Citus does not detach concurrently: the lock is held for a moment
+	if s.query().distributed { // Citus does not detach concurrently: the lock is held for a moment
 		err = execAgain(ctx, conn, detach)
 	} else {
 		err = execAgain(ctx, conn, detach+" concurrently")
@@ -353,7 +353,7 @@ type table struct {
 }
 
 // tableOf returns the table of that name in the schema of the store.
-func (s *Store) tableOf(name string) table { return table{schema: s.cfg.Schema, name: name} }
+func (s *Store) tableOf(name string) table { return table{schema: s.query().schema, name: name} }
 
 // String returns a table's name as statements have it.
 func (t table) String() string {

@@ -51,7 +51,7 @@ func newPoller(s *Store, listen *pgx.ConnConfig) *poller {
 	p := &poller{store: s, news: make(chan struct{}, 1), watches: make(map[store.ID][]*watched)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if listen != nil {
-		p.listener = &listener{cfg: listen, channel: s.query.Channel}
+		p.listener = &listener{cfg: listen, store: s}
 	}
 	return p
 }
@@ -182,7 +182,7 @@ func (p *poller) look(ctx context.Context, runs []*watched) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	st := p.store.query.Ended.Bind(runArgs(runs))
+	st := p.store.query().Ended.Bind(runArgs(runs))
 	ended, err := pgkit.RetryConflict(ctx, func() ([]int, error) { return pgkit.All(ctx, p.store.db.Pool, st, pgx.RowTo[int]) })
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) err
 		n     int
 		ended bool
 	}
-	st := p.store.query.Expect.Bind(runArgs(runs))
+	st := p.store.query().Expect.Bind(runArgs(runs))
 	answers, err := pgkit.RetryConflict(ctx, func() ([]answer, error) {
 		return pgkit.Rows(ctx, p.store.db.Writer, st, func(row pgx.CollectableRow) (a answer, err error) {
 			return a, row.Scan(&a.n, &a.ended)
@@ -253,7 +253,7 @@ const (
 // notification only saves time.
 type listener struct {
 	cfg     *pgx.ConnConfig
-	channel pgkit.Query
+	store   *Store
 	started bool // the poller's mutex guards it
 }
 
@@ -284,7 +284,7 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	channel, err := pgkit.One(ctx, conn, l.channel.Bind(nil), pgx.RowTo[string])
+	channel, err := pgkit.One(ctx, conn, l.store.query().Channel.Bind(nil), pgx.RowTo[string])
 	if err == nil {
 		_, err = conn.Exec(ctx, "listen "+pgx.Identifier{channel}.Sanitize())
 	}
@@ -342,7 +342,7 @@ func hangUp(conn *pgx.Conn) {
 }
 
 // checkListen sends a notification through the pool, and returns an error if it is
-// not heard: another server or database, a pooler in between, another search_path.
+// not heard: another server or database, a pooler in between.
 func (s *Store) checkListen(ctx context.Context) error {
 	if s.poller.listener == nil {
 		return nil
@@ -352,7 +352,7 @@ func (s *Store) checkListen(ctx context.Context) error {
 		return wrap("listen", err)
 	}
 	defer hangUp(conn)
-	if _, err := s.db.Pool.Exec(ctx, s.query.Notify.SQL()); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, s.query().Notify.SQL()); err != nil {
 		return wrap("listen", err)
 	}
 	if _, err := doWithin(ctx, listenTimeout, conn.WaitForNotification); err != nil {

@@ -16,6 +16,7 @@ type queries struct {
 	Claim, Flush, ClaimMany, ClaimManyAlike, SettleManyAlike, TooOld, Read                                 pgkit.Query
 	ReadMany, Confirm, TakeOver, Quarantine, Renew, LockTimeout, Settle, SettleMany, SettleTx              pgkit.Query
 	Settled, EndUnknown, Lock, CancelAbsent, Cancel, SetLockTimeout, Sweep, Ended, Expect, Channel, Notify pgkit.Query
+	AsPool, AsHandler                                                                                      pgkit.Query
 
 	// for operators and their dashboards
 	Stats, Size, NoteAttention, DropAttention, SweepAttention pgkit.Query
@@ -33,6 +34,7 @@ type queries struct {
 	// for distributed tables
 	SweepKeys, AnswerKeys pgkit.Query `sql:"distributed"`
 
+	schema      string // empty: the search_path finds the tables
 	distributed bool
 	claimRows   *pgkit.RowsQuery // ClaimMany, for distributed tables
 }
@@ -42,7 +44,7 @@ var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
 // loadQueries loads the statements. Once and Barrier, which do not know whether the tables are distributed, send
 // statements that are the same in both forms.
 func loadQueries(schema string, distributed bool) (*queries, error) {
-	q := &queries{distributed: distributed}
+	q := &queries{schema: schema, distributed: distributed}
 	err := pgkit.LoadStatements(queryFiles, schema, distributed, q)
 	if err == nil && distributed {
 		q.claimRows, err = q.ClaimMany.Rows()

@@ -70,17 +70,17 @@ func (s *Store) newReads(c *pgkit.Combiner) *pgkit.BatchKind[store.ID, found] {
 }
 
 func (s *Store) readOne(id store.ID) pgkit.Statement {
-	query := s.query.Read
+	query := s.query().Read
 	if s.cfg.Answers != AnswersInline {
-		query = s.query.ReadPartitioned
+		query = s.query().ReadPartitioned
 	}
 	return query.Bind(pgx.NamedArgs{"key": toUUID(id)})
 }
 
 func (s *Store) readMany(ids []store.ID) pgkit.Statement {
-	query := s.query.ReadMany
+	query := s.query().ReadMany
 	if s.cfg.Answers != AnswersInline {
-		query = s.query.ReadManyPartitioned
+		query = s.query().ReadManyPartitioned
 	}
 	keys := make(pgkit.Array[pgtype.UUID], len(ids))
 	for i, id := range ids {
@@ -108,7 +108,7 @@ func (s *Store) mayBeApart(r store.Record) bool {
 
 func (s *Store) confirmRecord(ctx context.Context, id store.ID) (store.Record, error) {
 	return pgkit.RetryConflict(ctx, func() (store.Record, error) {
-		st := s.query.Confirm.Bind(pgx.NamedArgs{"key": toUUID(id), "lock_timeout": s.db.Briefly})
+		st := s.query().Confirm.Bind(pgx.NamedArgs{"key": toUUID(id), "lock_timeout": s.db.Briefly})
 		f, ok, err := pgkit.Row(ctx, s.db.Writer, st, scanFound)
 		if err == nil && !ok {
 			err = store.ErrNotFound

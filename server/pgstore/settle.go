@@ -35,7 +35,7 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 // it became unknown. Otherwise it returns [store.ErrLeaseLost].
 func (s *Store) settleLate(ctx context.Context, end settlement) error {
 	o := end.owner
-	st := s.query.Settled.Bind(pgx.NamedArgs{"key": toUUID(o.ID), "token": toUUID(o.Token), "fence": o.Fence})
+	st := s.query().Settled.Bind(pgx.NamedArgs{"key": toUUID(o.ID), "token": toUUID(o.Token), "fence": o.Fence})
 	state, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[int16])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -163,8 +163,8 @@ func (r *renewing) renewTogether(ctx context.Context, owners []store.Owner) ([]s
 	}
 	s := r.store
 	wait := pgkit.Milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
-	settings := s.query.LockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
-	st := s.query.Renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
+	settings := s.query().LockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
+	st := s.query().Renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
 	return pgkit.RetryConflict(ctx, func() ([]store.Owner, error) {
 		return pgkit.RowsUnder(ctx, s.renewals, settings, st, scanOwner)
 	})

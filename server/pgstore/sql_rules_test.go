@@ -19,6 +19,7 @@ func TestSQL_rules(t *testing.T) {
 			"owns_answers", "partitions", "prune_audit", "size", "stats", "sweep_attention", "sweep_keys",
 		},
 		Elsewhere: map[string]string{
+			"as_pool":          "Citus has other connections to its workers for each role, so the role stays",
 			"claim_many_alike": "claim_many has the rows of distributed tables",
 			"expect":           "only Config.Listen needs it, which distributed tables do not allow",
 			"notify":           "only Config.Listen needs it, which distributed tables do not allow",

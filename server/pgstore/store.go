@@ -24,7 +24,8 @@ type Store struct {
 	rows        *combined
 	reads       *pgkit.BatchKind[store.ID, found]
 	poller      *poller
-	query       *queries
+	statements  atomic.Pointer[queries]
+	named       atomic.Bool // the statements need no look at the schema any more
 	ownsPool    bool
 	partitioned partitioned
 	swept       atomic.Pointer[time.Time] // where the next sweep of this process begins
@@ -63,10 +64,12 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	s, err := New(pool, cfg)
-	if err == nil {
-		s, err = s.matchTables(ctx)
+	cfg.Schema, cfg.Distributed, err = storeTables.Find(ctx, pool, cfg.Schema)
+	if err != nil {
+		pool.Close()
+		return nil, wrap("open", err)
 	}
+	s, err := New(pool, cfg)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -81,21 +84,6 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 		return nil, err
 	}
 	return s, nil
-}
-
-// matchTables returns s with the statements that the tables need. s has sent nothing.
-func (s *Store) matchTables(ctx context.Context) (*Store, error) {
-	cfg := s.cfg
-	distributed, err := storeTables.IsDistributed(ctx, s.db.Pool, cfg.Schema)
-	if err != nil {
-		return nil, wrap("open", err)
-	}
-	if distributed == cfg.Distributed {
-		return s, nil
-	}
-	cfg.Distributed = distributed
-	s.Close()
-	return New(s.db.Pool, cfg)
 }
 
 // New returns a store on a pool that the caller made and will close, after
@@ -126,7 +114,9 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, connector: stdlib.GetPoolConnector(pool), cfg: cfg, renewals: renewals, query: query, reader: reader}
+	s := &Store{db: db, connector: stdlib.GetPoolConnector(pool), cfg: cfg, renewals: renewals, reader: reader}
+	s.statements.Store(query)
+	s.named.Store(cfg.Schema != "")
 	s.poller = newPoller(s, cfg.Listen)
 	reads, err := pgkit.NewReadCombiner(pool, pgkit.CombinerConfig{MaxQueued: cfg.MaxQueued, Separate: cfg.SeparateCommits})
 	if err != nil {
@@ -134,6 +124,26 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 	}
 	s.rows, s.reads = newCombined(s, db.Combiner), s.newReads(reads)
 	return s, nil
+}
+
+// query returns the statements.
+func (s *Store) query() *queries { return s.statements.Load() }
+
+// nameSchema lets the statements name the schema in which the search_path of db finds the tables, where Config.Schema
+// does not. A handler may change the search_path for its transaction. It sends nothing once it has found them.
+func (s *Store) nameSchema(ctx context.Context, db pgkit.Queryer) error {
+	if s.named.Load() {
+		return nil
+	}
+	schema, err := storeTables.SchemaOf(ctx, db)
+	if err != nil || schema == "" {
+		return err
+	}
+	if q, err := queriesBySchema.For(schema, s.cfg.Distributed); err == nil { // else no statement can have that name
+		s.statements.Store(q)
+	}
+	s.named.Store(true)
+	return nil
 }
 
 // maxDetachedRenewals is how many renewals may wait for an answer that their callers do not wait for any more.
@@ -148,6 +158,9 @@ const maxDetachedRenewals = 2
 // were given. [store.Stats].AsyncStandbys shows the same at any time.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.db.Check(ctx)
+	if err == nil {
+		err = s.nameSchema(ctx, s.db.Pool)
+	}
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
 		_, err = s.lookAtPartitions(ctx, s.db.Pool)
 	}

@@ -57,9 +57,9 @@ type batch struct {
 // sweepFrom deletes at most limit records that expired at from or later. If these
 // are fewer the next call begins at the start.
 func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, error) {
-	st := s.query.Sweep.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
+	st := s.query().Sweep.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
 	b, err := pgkit.RetryConflict(ctx, func() (batch, error) {
-		if s.query.distributed {
+		if s.query().distributed {
 			return s.sweepByKey(ctx, from, limit)
 		}
 		b, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (b batch, err error) {
@@ -81,7 +81,7 @@ func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, 
 // Stats implements [store.Store]. It reads the whole table.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats := store.Stats{ByState: make(map[store.State]int64)}
-	st := s.query.Stats.Bind(nil)
+	st := s.query().Stats.Bind(nil)
 	rows, err := s.db.Pool.Query(ctx, st.SQL)
 	if err != nil {
 		return store.Stats{}, wrap("stats", err)
@@ -99,7 +99,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err != nil {
 		return store.Stats{}, wrap("stats", err)
 	}
-	if stats.Bytes, err = pgkit.One(ctx, s.db.Pool, s.query.Size.Bind(nil), pgx.RowTo[int64]); err != nil {
+	if stats.Bytes, err = pgkit.One(ctx, s.db.Pool, s.query().Size.Bind(nil), pgx.RowTo[int64]); err != nil {
 		return store.Stats{}, wrap("stats", err)
 	}
 	replication, err := component.AskReplication(ctx, s.db.Pool)
@@ -136,12 +136,12 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	s.answers.mu.Lock()
 	defer s.answers.mu.Unlock()
 	window := max(int64(limit)*answerWindow, leastWindow)
-	st := s.query.DropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
-	if s.query.distributed {
-		st = s.query.AnswerKeys.Bind(pgx.NamedArgs{"after": after(s.answers.after), "window": window})
+	st := s.query().DropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
+	if s.query().distributed {
+		st = s.query().AnswerKeys.Bind(pgx.NamedArgs{"after": after(s.answers.after), "window": window})
 	}
 	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
-		if s.query.distributed {
+		if s.query().distributed {
 			return s.dropAnswersByKey(ctx, st, limit)
 		}
 		w, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (w seen, err error) {
@@ -178,7 +178,7 @@ func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) 
 	if age <= 0 || age > store.MaxRetention {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
-	st := s.query.PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
+	st := s.query().PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
 	n, err := pgkit.ExecInBatches(ctx, s.db.Writer, st, auditBatch)
 	return n, wrap("prune audit log", err)
 }

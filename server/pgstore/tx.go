@@ -47,7 +47,14 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
-	b, err := t.store.cancel(ctx, &handlerTx{root: t, refuse: ErrTxOwned}, req)
+	inside := &handlerTx{root: t, refuse: ErrTxOwned}
+	var asPool []pgkit.Statement
+	if !t.isIdle() { // else the handler has set nothing
+		if conn := inside.Conn(); conn != nil {
+			asPool = t.store.asPool(conn)
+		}
+	}
+	b, err := t.store.cancel(ctx, inside, req, asPool)
 	if errors.Is(err, ErrTxEnded) {
 		return store.Record{}, false, err
 	}
@@ -243,6 +250,9 @@ func (t *tx) open(ctx context.Context, begin func(*pgx.Conn) (pgx.Tx, error)) er
 		t.mu.Lock()
 		t.unheld = true
 		t.mu.Unlock()
+		return t.arrive(nil, wrap("begin", err))
+	}
+	if err := t.store.nameSchema(ctx, conn.Conn()); err != nil {
 		return t.arrive(nil, wrap("begin", err))
 	}
 	tx, err := begin(conn.Conn())

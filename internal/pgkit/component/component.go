@@ -63,6 +63,31 @@ func (c *Component) IsDistributed(ctx context.Context, pool *pgxpool.Pool, schem
 	return pgkit.Distributed(ctx, pool, schema, c.Tables[0])
 }
 
+// Find returns the schema that the component's tables are in, and whether they are distributed. So statements can
+// name the schema, and do not depend on the search_path of a connection. If the argument schema is empty the
+// search_path finds the tables once. The result is still empty if they are missing, or in a schema whose name
+// [pgkit.CheckSchemaName] refuses.
+func (c *Component) Find(ctx context.Context, pool *pgxpool.Pool, schema string) (found string, distributed bool, err error) {
+	if schema == "" {
+		if schema, err = c.SchemaOf(ctx, pool); err != nil {
+			return "", false, err
+		}
+		if pgkit.CheckSchemaName(schema) != nil {
+			schema = ""
+		}
+	}
+	distributed, err = c.IsDistributed(ctx, pool, schema)
+	return schema, distributed, err
+}
+
+// SchemaOf returns the schema in which the search_path of db finds the component's tables; "" if it finds none.
+func (c *Component) SchemaOf(ctx context.Context, db pgkit.Queryer) (schema string, err error) {
+	const schemaOf = `select coalesce((select n.nspname::text from pg_catalog.pg_class c
+		join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = pg_catalog.to_regclass($1)), '')`
+	err = db.QueryRow(ctx, schemaOf, c.Tables[0]).Scan(&schema)
+	return schema, err
+}
+
 func (c *Component) nameError(err error) error {
 	if errors.Is(err, ErrRoleName) || errors.Is(err, pgkit.ErrSchemaName) {
 		return fmt.Errorf("%w: %w", c.ErrConfig, err)

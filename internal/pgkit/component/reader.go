@@ -61,11 +61,11 @@ func (r *Reader[Q]) Query(ctx context.Context) (*Q, error) {
 	}
 	ctx, cancel := r.bound(ctx)
 	defer cancel()
-	distributed, err := r.Component.IsDistributed(ctx, r.pool, r.Schema)
+	schema, distributed, err := r.Component.Find(ctx, r.pool, r.Schema)
 	if err != nil {
 		return nil, err
 	}
-	q, err := r.Queries.For(r.Schema, distributed)
+	q, err := r.Queries.For(schema, distributed)
 	if err == nil {
 		r.query.Store(q)
 	}

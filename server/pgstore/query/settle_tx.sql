@@ -4,7 +4,8 @@
 -- number appears in the server's log. The text depends on the count, so that it is not evaluated
 -- while planning. COMMIT warns where the wait for a standby was canceled, whatever the handler
 -- chose to hear. The settings are made when the row was found, before it is locked. A subquery for them
--- would make the server set up a join at each call.
+-- would make the server set up a join at each call. as_pool.sql goes before it and ends with it, so
+-- that what the handler deferred to COMMIT runs as the handler.
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,
@@ -19,4 +20,5 @@ with settled as (
 --distributed returning key
 )
 select case when count(*) = 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
+  , /*restored*/ -- plain
 from settled

@@ -18,4 +18,5 @@ with settled as (
   select answer_kept_until, key, @envelope from settled
 )
 select case when count(*) = 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
+  , /*restored*/ -- plain
 from settled
