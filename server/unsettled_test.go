@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -169,5 +170,42 @@ func TestUnsettled_shutdown(t *testing.T) {
 			require.ErrorContains(t, g.Shutdown(t.Context()), "the ends of 1 runs")
 			end()
 		})
+	}
+}
+
+// The first answer to a claim is lost, and the second says that nothing changed. The first can still have been made: the
+// call may win with its token as long as it waits, and gives the key up when it ends.
+func TestUnsettled_claimWithTwoAnswers(t *testing.T) {
+	t.Parallel()
+	for _, second := range []error{errDown, store.ErrInProgress} {
+		for _, waits := range []int{0, 5} {
+			t.Run(fmt.Sprint(second, ", waits ", waits), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s, calls, runs := &flaky{TxStore: memstore.New()}, 0, 0
+					s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+						switch calls++; calls {
+						case 1:
+							_, _, err := s.TxStore.Claim(ctx, req)
+							require.NoError(t, err)
+							return store.Record{}, false, store.ErrFateUnknown
+						case 2:
+							return store.Record{}, false, second
+						default:
+							return s.TxStore.Claim(ctx, req)
+						}
+					}
+					h := newRoute(t, newGuard(t, s, server.Config{}), server.Opaque, func(http.ResponseWriter, *http.Request) { runs++ })
+					if w := send(h, "k", "{}", wait(waits)...); waits > 0 && errors.Is(second, store.ErrInProgress) {
+						require.Equal(t, http.StatusOK, w.Code)
+					} else {
+						require.NotEqual(t, http.StatusOK, w.Code)
+					}
+					time.Sleep(server.DefaultLease)
+					require.Equal(t, http.StatusOK, send(h, "k", "{}").Code)
+					require.Equal(t, 1, runs)
+				})
+			})
+		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -49,6 +50,21 @@ type Call struct {
 	// OnCommitError makes the answer of a run whose COMMIT was refused. It replaces
 	// the answer that Work made. nil: the run is answered with transaction-failed.
 	OnCommitError func(ctx context.Context, refused *store.TxError) (Result, error)
+
+	doubtful *doubtfulClaim // the latest claim whose fate is unknown; nil: the key is the call's, or nothing was claimed
+}
+
+// A doubtfulClaim may have been made, or may still be made, although its call had no answer.
+type doubtfulClaim struct {
+	req  store.ClaimRequest
+	from int64 // the fence that it was to take the key over from; 0 for an absent key
+}
+
+// doubt notes a claim that the store answered with err, if its fate is unknown.
+func (c *Call) doubt(err error, req store.ClaimRequest, from int64) {
+	if errors.Is(err, store.ErrFateUnknown) {
+		c.doubtful = &doubtfulClaim{req, from}
+	}
 }
 
 // A Disposition says what the engine does with an attempt's answer.

@@ -62,6 +62,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 		f.decision = decision{action: actionWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {
+		c.doubtful = nil
 		e.observe(ctx, store.Event{Kind: store.EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: time.Since(started)})
 	}
 	return f, err
@@ -76,15 +77,13 @@ func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 	req.Asynchronous = e.isAsynchronous(c)
 	var err error
 	f.record, f.mine, err = e.store.Claim(ctx, req)
+	c.doubt(err, req, 0)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
 		f.asked = time.Now()
 		req.Asynchronous = false // perhaps the server has crashed
 		f.record, f.mine, err = e.store.Claim(ctx, req)
 	}
 	f.mine = err == nil && (f.mine || c.isOwner(&f.record))
-	if errors.Is(err, store.ErrFateUnknown) {
-		e.unsettled.giveUpClaim(c, req, 0)
-	}
 	return f, err
 }
 
@@ -112,12 +111,10 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 	}
 	req := c.claim(e)
 	rec, won, err := e.store.TakeOver(ctx, req, from)
+	c.doubt(err, req, from)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
 		next.asked = time.Now()
 		rec, won, err = e.store.TakeOver(ctx, req, from)
-	}
-	if errors.Is(err, store.ErrFateUnknown) {
-		e.unsettled.giveUpClaim(c, req, from)
 	}
 	next.record = rec
 	next.mine = err == nil && (won || c.isOwner(&rec))

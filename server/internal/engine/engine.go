@@ -47,6 +47,9 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 			break
 		}
 	}
+	if d := c.doubtful; d != nil { // given up only now: until here the call could still win with its token
+		e.unsettled.giveUpClaim(c, d.req, d.from)
+	}
 	out.Asked = true
 	if out.Waited = p.used; out.Waited {
 		e.observe(ctx, store.Event{Kind: store.EventWaited, Route: c.Route.Name, ID: c.ID, Duration: time.Since(began)})
