@@ -39,6 +39,10 @@ type BatchKindConfig[Q, A any] struct {
 	Asynchronous    func(q Q) bool
 	OneAsynchronous func(q Q) Statement
 
+	// Finishes says that each write of this kind ends work that a write of another kind began. It goes before those,
+	// and is never refused because the queue is full: there are no more of them than writes that began work.
+	Finishes bool
+
 	// Compare is the order of qs, for example by key. Equal qs stay in the order in which they
 	// came. With nil all of them stay in that order. Sorting them costs the server several times as
 	// much.
@@ -171,7 +175,7 @@ func (k *BatchKind[Q, A]) sendSeparately(ctx context.Context, q Q) (A, bool, err
 
 func (k *BatchKind[Q, A]) request(q Q) *request[Q, A] {
 	r := &request[Q, A]{q: q}
-	r.kind, r.of = k, r
+	r.kind, r.of, r.finishes = k, r, k.cfg.Finishes
 	if k.cfg.Bytes != nil {
 		r.bytes = k.cfg.Bytes(q)
 	}

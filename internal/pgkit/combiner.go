@@ -36,8 +36,8 @@ type CombinerConfig struct {
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait for a flush. Further writes are refused at once with
-	// [ErrQueueFull]: more writes do not help a server that is so far behind. Zero means
-	// [DefaultMaxQueued].
+	// [ErrQueueFull]: more writes do not help a server that is so far behind. Those that finish work are admitted, see
+	// [BatchKindConfig]. Zero means [DefaultMaxQueued].
 	MaxQueued int
 
 	// Settings is sent first in each flush of several writes, for settings that

@@ -3,6 +3,7 @@ package pgkit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -192,6 +193,52 @@ func TestCombiner_queueFull(t *testing.T) {
 	_, ok, err := b.puts.Do(t.Context(), put{100, 0})
 	require.NoError(t, err)
 	require.True(t, ok)
+}
+
+// What is finished is recorded however much new work waits: it is admitted to a full queue, and goes first.
+func TestCombiner_finishedWorkGoesFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, pgkit.CombinerConfig{MaxQueued: 2})
+	ends := pgkit.NewBatchKind(b.combiner, pgkit.BatchKindConfig[int, bool]{
+		Finishes: true,
+		One: func(id int) pgkit.Statement {
+			return pgkit.Statement{SQL: "update t set marked = true where id = $1 returning true", Args: []any{id}}
+		},
+		ScanOne: pgx.RowTo[bool],
+		Many: func(ids []int) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+			st := pgkit.Statement{SQL: "update t set marked = true where id = any ($1) returning id", Args: []any{ids}}
+			return st, func(row pgx.CollectableRow) (int, bool, error) {
+				var id int
+				err := row.Scan(&id)
+				return slices.Index(ids, id), true, err
+			}
+		},
+	})
+	exec(t, b.look, "insert into t values (50, 0), (51, 0)")
+	release := b.hold(t)
+	const half = 1<<19 + 1 // of what fits into a flush
+	done := b.queue(t.Context(), t, put{1, 0}, put{2, half}, put{3, half})
+	_, _, err := b.puts.Do(t.Context(), put{4, 0})
+	require.ErrorIs(t, err, pgkit.ErrQueueFull)
+	var ended []<-chan error
+	for i, id := range []int{50, 51} {
+		end := make(chan error, 1)
+		ended = append(ended, end)
+		go func() {
+			_, _, err := ends.Do(t.Context(), id)
+			end <- err
+		}()
+		until(t, "it is admitted", func() bool { return b.combiner.Queued() == 3+i })
+	}
+	release()
+	for _, d := range done {
+		require.NoError(t, (<-d).err)
+	}
+	for _, end := range ended {
+		require.NoError(t, <-end)
+	}
+	flushes := queryRow[string](t, b.look, "select string_agg((xmin = (select xmin from t where id = 1))::text, ' ' order by id) from t")
+	require.Equal(t, "true true false true true", flushes, "in the first flush, by row")
 }
 
 // A flush that waits does not make others wait that have nothing to do with it.

@@ -41,7 +41,9 @@
 //     connection for ten minutes.
 //   - A leader whose connection was refused fails alone. The others wait for the connections that
 //     the pool has; if it has none, all callers get the error.
-//   - A write that finds the queue full gets [ErrQueueFull] at once, and is not sent.
+//   - A write that ends work which another write began goes before those that begin work. It is always
+//     admitted, so that what is finished is recorded under any load.
+//   - Another write that finds the queue full gets [ErrQueueFull] at once, and is not sent.
 //
 // The combiner of [NewReadCombiner] does the same for reads. Reads share no commit, and it does not
 // matter whether the server has executed one that failed.

@@ -17,6 +17,8 @@ type entry struct {
 	of    any // the request that the entry is part of
 	bytes int
 	place Place
+	// finishes is that of the kind.
+	finishes bool
 	// wake is of size 1: its stage is leading, or ended. It is nil if the caller learns that without it.
 	wake chan struct{}
 
@@ -59,12 +61,22 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	case !c.dials.paused && c.room(len(c.queue)+1):
 		c.take(e)
 		return true, nil
-	case len(c.queue) >= c.cfg.MaxQueued:
+	case !e.finishes && len(c.queue) >= c.cfg.MaxQueued:
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
 	e.prepareWake()
-	c.queue = append(c.queue, e)
+	c.queue = slices.Insert(c.queue, c.placeOf(e), e)
 	return false, nil
+}
+
+// placeOf returns the index at which e is queued: at the end, or behind the others that finish work. c.mu is held.
+func (c *Combiner) placeOf(e *entry) int {
+	if e.finishes {
+		if i := slices.IndexFunc(c.queue, func(other *entry) bool { return !other.finishes }); i >= 0 {
+			return i
+		}
+	}
+	return len(c.queue)
 }
 
 // room reports whether a flush may begin where so many wait. c.mu is held.

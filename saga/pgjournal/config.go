@@ -73,8 +73,8 @@ type Config struct {
 	// the pool's connections if that is less.
 	MaxFlushes int
 
-	// MaxQueued is how many writes may wait to share a commit. More are refused
-	// with [ErrQueueFull]; an engine sends them again. Zero means 4096.
+	// MaxQueued is how many writes may wait to share a commit. More sagas are refused
+	// with [ErrQueueFull]. What is known of running sagas is not refused, and goes before new ones. Zero means 4096.
 	MaxQueued int
 
 	// Codec seals the content of sagas at rest; see [Codec]. All journals on the same

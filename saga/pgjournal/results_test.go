@@ -180,7 +180,7 @@ func (*interloper) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDa
 func TestAppend_compactsBesideAWake(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]string{
-		"before the write": "update saga i\nset revision = o.revision", "before the log is read": "select revision, entries", "before the log is compacted": "entry_room = 65536",
+		"before the write": "saga i\nset revision = o.revision", "before the log is read": "select revision, entries", "before the log is compacted": "entry_room = 65536",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,9 +50,10 @@ func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration, pla
 			Many: func(all []owned) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
 				return s.append(all...), scanAppended
 			},
-			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
-			Place:   func(w owned) pgkit.Place { return placement.Of(w.ID) },
-			Bytes:   func(w owned) int { return len(w.log) + len(w.stored.result) },
+			Finishes: true,
+			Compare:  func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Place:    func(w owned) pgkit.Place { return placement.Of(w.ID) },
+			Bytes:    func(w owned) int { return len(w.log) + len(w.stored.result) },
 		}),
 	}
 }

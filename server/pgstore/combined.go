@@ -153,7 +153,8 @@ func (c *combined) settleKind(combiner *pgkit.Combiner, choose func(q *queries) 
 			one, _, _ := choose(c.store.query())
 			return one.Bind(settleArgs(s.owner, s.end, c.store.db.Briefly))
 		},
-		ScanOne: scanSettled,
+		ScanOne:  scanSettled,
+		Finishes: true,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
 			_, many, alike := choose(c.store.query())
 			return settleMany(many, alike, all), scanNumber

@@ -94,8 +94,9 @@ type Config struct {
 	KeepRoutes bool
 
 	// MaxQueued is how many writes may wait to share a commit, and how many reads
-	// to share a statement. More are refused with [ErrQueueFull], and a guard
-	// answers 503 store-unavailable with Retry-After. Zero means 4096.
+	// to share a statement. More claims and reads are refused with [ErrQueueFull], and a guard
+	// answers 503 store-unavailable with Retry-After. Settlements are not refused, and go before claims: what is
+	// finished is recorded. Zero means 4096.
 	MaxQueued int
 
 	// Listen makes the store listen, on a connection of its own, for notifications

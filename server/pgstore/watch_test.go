@@ -40,7 +40,7 @@ type kinds struct {
 
 func (k *kinds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	switch {
-	case strings.HasPrefix(data.SQL, "insert into idempotency "):
+	case strings.HasPrefix(data.SQL, `insert into "public".idempotency `):
 		k.claims.Add(1)
 	case strings.Contains(data.SQL, "synchronous_standby_names"):
 		k.reads.Add(1)
