@@ -68,6 +68,16 @@ func Fence(ctx context.Context) int64 {
 	return 0
 }
 
+// Attempt returns which attempt at the work of its key this run is, from 1: one more than earlier runs failed by
+// themselves, as with a 5xx, or died with their process. A run that a shutdown, its lease or its store ended is no
+// attempt, and neither is one that settled with [Release]. It is 0 outside a run.
+func Attempt(ctx context.Context) int {
+	if a := engine.From(ctx); a != nil {
+		return a.Number()
+	}
+	return 0
+}
+
 // hopKey returns the hop key of a key of s. Its scope, its namespace and key were
 // checked before, so Hop returns no error.
 func hopKey(s *record.Subject, key childkey.Key) childkey.Key {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -28,8 +29,8 @@ import (
 // effect class decide what is stored ([Effect] has the table). Every further call gets
 // the stored answer, with the headers that may be replayed ([Config.ReplayHeaders]), and
 // replayed true. An answer of 2xx to an undo that called [Barrier] carries the fate of the
-// forward call, in Idempotent-Forward. An answer that is not stored, so that the next call runs
-// work again, has Idempotency-Should-Retry: true.
+// forward call, in Idempotent-Forward. An answer that is not stored has Idempotency-Should-Retry:
+// true if the next call runs work again, and false if no retry can help.
 //
 // An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
 // every further call too, without its Err, beside the problem that was stored. After any other error nothing is
@@ -81,8 +82,8 @@ func (g *Guard) perform(ctx context.Context, t *Task, key childkey.Key, input []
 	case o.Replay != nil:
 		return Response{}, o.Replay, nil
 	case o.Ran:
-		if o.Again {
-			p.setHeader(wire.HeaderShouldRetry, "true")
+		if !o.Recorded {
+			p.setHeader(wire.HeaderShouldRetry, strconv.FormatBool(o.Again))
 		}
 		return p.answer, nil, p.failure
 	case p.failure != nil:

@@ -70,7 +70,7 @@ func byMessage(t *testing.T, g *server.Guard, consumer string, m inbox.Message) 
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, inbox.Ran, delivery)
+	require.Equal(t, inbox.Ran, delivery.Result)
 	raw, err = b.Key(m)
 	require.NoError(t, err)
 	return seen, raw
@@ -184,10 +184,10 @@ func TestInbox_namespace(t *testing.T) {
 		b := newInbox(t, newGuard(t, s, server.Config{Namespace: namespace}), inbox.Config{Consumer: "mails", Effect: server.Keyed})
 		_, err := b.Lookup(t.Context(), message)
 		require.ErrorIs(t, err, server.ErrNotFound, "%q", namespace)
-		for _, want := range []inbox.Delivery{inbox.Ran, inbox.Duplicate} {
+		for _, want := range []inbox.Result{inbox.Ran, inbox.Duplicate} {
 			got, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return nil })
 			require.NoError(t, err)
-			require.Equal(t, want, got, "%q", namespace)
+			require.Equal(t, want, got.Result, "%q", namespace)
 		}
 		l, err := b.Lookup(t.Context(), message)
 		require.NoError(t, err)

@@ -184,7 +184,7 @@ func TestWait_notInAnInbox(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		delivery, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return errors.New("runs beside the first") })
-		require.Equal(t, inbox.Busy, delivery)
+		require.Equal(t, inbox.Busy, delivery.Result)
 		require.ErrorIs(t, err, &server.RefusedError{Code: wire.InProgress})
 		require.Zero(t, time.Since(start))
 		time.Sleep(time.Hour)

@@ -110,11 +110,21 @@ func kafkaMessage(r *kgo.Record) inbox.Message {
 
 // publishKafka returns the publish function for Kafka. Records of one account are in one partition. The client sends
 // records together that are published at the same time.
+//
+// It returns when ctx ends. The client may still send the record then: it does not give a record up of which a broker
+// may have a copy. The job runs again, and the key makes the copies one message.
 func publishKafka(client *kgo.Client) func(ctx context.Context, m Message) error {
 	return func(ctx context.Context, m Message) error {
-		return client.ProduceSync(ctx, &kgo.Record{
+		sent := make(chan error, 1)
+		client.Produce(ctx, &kgo.Record{
 			Topic: m.Topic, Key: []byte(m.Account), Value: m.Payload,
 			Headers: []kgo.RecordHeader{{Key: keyHeader, Value: []byte(m.Key)}},
-		}).FirstErr()
+		}, func(_ *kgo.Record, err error) { sent <- err })
+		select {
+		case err := <-sent:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }

@@ -73,27 +73,24 @@ const (
 	dead // put it where the dead letters are
 )
 
-// handle books a message once.
-func handle(ctx context.Context, box *inbox.Inbox, m inbox.Message) (verdict, error) {
-	if _, err := box.Key(m); err != nil {
-		return dead, err // without an ID the inbox could book it twice
-	}
+// handle books a message once. The pause is what the broker should wait before it delivers the message again.
+func handle(ctx context.Context, box *inbox.Inbox, m inbox.Message) (v verdict, pause time.Duration, err error) {
 	delivery, err := box.Handle(context.WithoutCancel(ctx), m, book) // the guard logs its errors
 	switch {
-	case delivery == inbox.Dead:
-		return dead, err
+	case delivery.Result == inbox.Dead:
+		return dead, 0, err
 	case delivery.Ack():
-		return done, nil
+		return done, 0, nil
 	default:
-		return again, err
+		return again, delivery.Pause, err
 	}
 }
 
 // insist handles a message until it is done or dead, or ctx ends. It is for brokers that cannot deliver one message
 // again later.
 func insist(ctx context.Context, box *inbox.Inbox, m inbox.Message) (verdict, error) {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		v, err := handle(ctx, box, m)
+	for {
+		v, pause, err := handle(ctx, box, m)
 		if v != again || !sleep(ctx, pause) {
 			return v, err
 		}

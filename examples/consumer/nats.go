@@ -81,9 +81,9 @@ func consumeNATS(ctx context.Context, js jetstream.JetStream, from jetstream.Con
 // handleNATS books one message. The broker hears of it only when the row is committed. A lost acknowledgement brings the
 // message again, and the inbox knows it.
 func handleNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, box *inbox.Inbox) {
-	v, cause := handle(ctx, box, natsMessage(m))
+	v, pause, cause := handle(ctx, box, natsMessage(m))
 	if v == dead && buryNATS(ctx, js, m, cause) != nil {
-		v = again
+		v, pause = again, time.Second
 	}
 	switch v {
 	case done:
@@ -91,7 +91,7 @@ func handleNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, bo
 	case dead:
 		_ = m.TermWithReason("dead letter")
 	default:
-		_ = m.NakWithDelay(100 * time.Millisecond)
+		_ = m.NakWithDelay(pause)
 	}
 }
 

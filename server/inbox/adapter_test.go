@@ -37,7 +37,7 @@ func deliver(ctx context.Context, in *inbox.Inbox, m inbox.Message, fn func(cont
 		}
 	}()
 	for {
-		if d, err = in.Handle(ctx, m, fn); d != inbox.Busy {
+		if d, err = in.Handle(ctx, m, fn); d.Result != inbox.Busy {
 			return d, err
 		}
 	}
@@ -67,15 +67,15 @@ func TestAdapter(t *testing.T) {
 			})
 			var refused *server.RefusedError
 			switch {
-			case d == inbox.Ran:
+			case d.Result == inbox.Ran:
 				return handled.get(id), nil
-			case d == inbox.Duplicate:
+			case d.Result == inbox.Duplicate:
 				a := handled.get(id)
 				a.Replayed = true
 				return a, nil
 			case errors.As(err, &refused):
 				return adaptertest.Answer{Outcome: string(refused.Code), Retry: refused.Retryable()}, nil
-			case d == inbox.Failed && err != nil:
+			case d.Result == inbox.Failed && err != nil:
 				return adaptertest.Answer{Outcome: adaptertest.Failed, Retry: true}, nil
 			default:
 				return adaptertest.Answer{}, err

@@ -27,7 +27,7 @@ func (a *attempt) deadLetter(ctx context.Context, cause error) error {
 
 // letter writes the dead letter of a message that cannot run. The letter has a run and a
 // key of its own. So it has a transaction, and a redelivery does not write it again.
-func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
+func (a *attempt) letter(ctx context.Context, cause error) (Result, error) {
 	if a.inbox.cfg.DeadLetter == nil {
 		return Dead, cause
 	}
@@ -41,12 +41,15 @@ func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 		task.Effect = server.Keyed // a letter that failed is written again
 	}
 	var failure error
-	_, replayed, err := a.inbox.guard.Do(ctx, task, key, a.message.Payload, func(ctx context.Context) (server.Response, error) {
+	answer, replayed, err := a.inbox.guard.Do(ctx, task, key, a.message.digest(), func(ctx context.Context) (server.Response, error) {
 		if failure = a.deadLetter(ctx, cause); failure != nil {
 			return failedAnswer, nil
 		}
 		return server.Response{Status: statusHandled}, server.Settle(ctx, server.DeadLetter())
 	})
+	if _, unstored := answer.Header[wire.HeaderShouldRetry]; unstored && failure == nil {
+		failure = ErrReleased
+	}
 	switch code := codeOf(err); {
 	case replayed, code == wire.ResponseGone:
 		return Dead, nil
@@ -60,19 +63,15 @@ func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 }
 
 // letterKey is the key of the run that writes the dead letter. The payload is part of the key: a message ID can come
-// with several payloads, and each payload needs its letter.
+// with several payloads, and each payload needs its letter. The message's own name need not be fit for a key.
 func (a *attempt) letterKey() (childkey.Key, error) {
-	payload := sha256.Sum256(a.message.Payload)
-	parts := []string{"dead letter", hex.EncodeToString(payload[:]), a.message.ID} // a message's own key has fewer
-	if a.message.Source != "" {
-		parts = append(parts, a.message.Source)
-	}
-	return a.inbox.key(parts...)
+	name := sha256.Sum256(fmt.Appendf(nil, "%q %q", a.message.Source, a.message.ID))
+	return a.inbox.key("dead letter", string(a.message.digest()), hex.EncodeToString(name[:])) // a message's own key has fewer parts
 }
 
 // resolveQuarantined writes the dead letter of a message that killed too many processes, and then
 // completes its record.
-func (a *attempt) resolveQuarantined(ctx context.Context, cause error) (Delivery, error) {
+func (a *attempt) resolveQuarantined(ctx context.Context, cause error) (Result, error) {
 	if d, err := a.letter(ctx, cause); d != Dead {
 		return d, err
 	}

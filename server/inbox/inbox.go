@@ -14,7 +14,9 @@
 //		commit() // and only then
 //	}
 //
-// A message whose attempts are spent is a dead letter: [Config].DeadLetter gets it.
+// Else let the broker deliver it again after [Delivery].Pause. A message whose attempts are spent is a dead letter:
+// [Config].DeadLetter gets it. An attempt is a run of the handler that failed by itself, or died with its process. A
+// shutdown, or a database that is away, uses none.
 //
 // For Kafka, ID is a value that the producer put into a header, or "partition/offset". For NATS JetStream it is the
 // Nats-Msg-Id or the stream's sequence. For RabbitMQ it is the message-id property, never the delivery tag.
@@ -25,6 +27,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -57,7 +61,8 @@ type Config struct {
 	Consumer string
 	// Effect is where the effects of handling a message go. Required.
 	Effect server.Effect
-	// MaxAttempts is the number of attempts before a message is a dead letter. An attempt whose process died counts.
+	// MaxAttempts is the number of attempts before a message is a dead letter. They are runs of the handler that failed
+	// by themselves, also because the database refused their rows, and runs that died with their process.
 	// Zero means [DefaultMaxAttempts]. An Opaque message that failed or died gets no further attempt.
 	MaxAttempts int
 	// DeadLetter is called with a message that gets no further attempt, and the last attempt's error. The call is a
@@ -65,8 +70,8 @@ type Config struct {
 	// record; the rows of the attempts are rolled back. It is called at least once. After its error the broker must
 	// deliver the message again. nil: the message is recorded as dead, and nothing else happens.
 	//
-	// A message that cannot run at all (quarantined, reused, cancelled or of unknown outcome) has its dead letter in a
-	// run with a key of its own. The letter is written once for one payload. An Opaque inbox writes it like a Keyed
+	// A message that cannot run at all (its name is no name, its record is quarantined, cancelled, unreadable, of another
+	// payload or of unknown outcome) has its dead letter in a run with a key of its own. The letter is written once for one payload. An Opaque inbox writes it like a Keyed
 	// one.
 	DeadLetter func(ctx context.Context, m Message, cause error) error
 }
@@ -143,32 +148,38 @@ func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 // settled with [server.Release]. A panic is a failed attempt too, and goes on to Handle's caller. Handle blocks until
 // the run has ended, also if ctx ends.
 //
+// A message is acknowledged only if its effects are committed or its dead letter is written. So a run that fn settled
+// with [server.Release] is [Failed], even if fn returned nil, and is no attempt. After [server.Final] an error is the last:
+// the rows are committed, and the message is a dead letter.
+//
 // The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
 // letter's error. It is nil for [Ran] and [Duplicate], and for a message that was dead before. A Source or an ID
-// beyond the limits of [Message] is an error wrapping [server.ErrArgument].
+// beyond the limits of [Message] is an error wrapping [server.ErrArgument], and a dead letter at once.
 func (i *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
 	if fn == nil {
-		return Failed, reject("fn", "nil", "a function is required")
+		return Delivery{}, reject("fn", "nil", "a function is required")
 	}
-	key, err := i.Key(m)
-	if err != nil {
-		return Failed, err
+	a := &attempt{inbox: i, message: m, fn: fn}
+	result, err := a.handle(ctx)
+	d := Delivery{Result: result, Attempt: a.made}
+	if !d.Ack() {
+		d.Pause = pauseAfter(a.made)
 	}
-	a := &attempt{inbox: i, message: m, key: key, fn: fn}
-	delivery, err := a.run(ctx)
-	if delivery == Failed && a.spent {
-		return a.run(ctx) // claimed once more, as a dead letter
-	}
-	return delivery, err
+	return d, err
 }
 
-// These are the statuses that a message's record can have. Both are below 400:
-// the rows of a handler, and those of a dead letter, must be committed with
-// them.
+// These are the statuses that a message's record can have. Those below 400 commit the rows of a handler, and those of a
+// dead letter.
 const (
 	statusHandled = http.StatusOK
 	statusDead    = http.StatusAccepted
+	statusFailed  = http.StatusInternalServerError // it is stored only after Final
 )
+
+// ErrReleased is returned for a delivery whose handler, or DeadLetter, returned nil and settled with [server.Release].
+var ErrReleased = errors.New("inbox: the handler released the message")
+
+var errFinal = errors.New("inbox: the handler failed, and said that this is final")
 
 // An attempt is one delivery on its way through the guard.
 type attempt struct {
@@ -177,39 +188,79 @@ type attempt struct {
 	key     childkey.Key
 	fn      func(context.Context, []byte) error
 
-	last  bool  // the run was the last attempt
-	spent bool  // the last attempt was in this delivery, and failed
-	cause error // the error of that attempt
-	dead  bool  // the run wrote the dead letter
-	err   error // the error of fn or of DeadLetter
+	number int   // of the last run, as server.Attempt counts
+	made   int   // the attempt that this delivery made; 0: none
+	spent  bool  // it was the last attempt
+	cause  error // the error of that attempt
+	ended  bool  // a shutdown or a lost lease ended the run
+	dead   bool  // the run wrote the dead letter
+	err    error // the error of fn or of DeadLetter
 }
 
-func (a *attempt) run(ctx context.Context) (Delivery, error) {
-	answer, replayed, err := a.inbox.guard.Do(ctx, a.inbox.task, a.key, a.message.Payload, a.work)
+func (a *attempt) handle(ctx context.Context) (result Result, err error) {
+	if a.key, err = a.inbox.Key(a.message); err != nil {
+		return a.letter(ctx, err) // it will never have a key
+	}
+	result, err = a.run(ctx)
+	if result == Failed && a.spent {
+		return a.run(ctx) // claimed once more, as a dead letter
+	}
+	return result, err
+}
+
+func (a *attempt) run(ctx context.Context) (Result, error) {
+	answer, replayed, err := a.inbox.guard.Do(ctx, a.inbox.task, a.key, a.message.digest(), a.work)
+	_, unstored := answer.Header[wire.HeaderShouldRetry]
 	switch {
 	case err != nil:
 		return a.handleRefusal(ctx, errors.Join(err, a.err))
 	case replayed && answer.Status == statusDead:
 		return Dead, nil
+	case replayed && answer.Status == statusFailed:
+		return a.letter(ctx, errFinal) // unless it was written before
 	case replayed:
 		return Duplicate, nil
+	case a.err != nil && !unstored:
+		return a.letter(ctx, a.err) // Final: the rows of the failure are committed
 	case a.err != nil:
+		a.fail(a.err)
 		return Failed, a.err
+	case unstored:
+		return Failed, ErrReleased
 	case a.dead:
 		return Dead, a.cause
 	default:
+		a.made = a.number
 		return Ran, nil
 	}
 }
 
-// failedAnswer is the answer of a failed attempt. It leaves the error out, and nothing of it is stored.
-var failedAnswer = server.Response{Status: http.StatusInternalServerError}
+// digest is what a message's key is bound to. A payload may be longer than what a guard takes from its callers.
+func (m *Message) digest() []byte {
+	sum := sha256.Sum256(m.Payload)
+	return hex.AppendEncode(nil, sum[:])
+}
 
-// work is the handler: the fence counts the attempts.
+// fail notes that the attempt failed by itself.
+func (a *attempt) fail(cause error) {
+	if a.number > a.inbox.cfg.MaxAttempts || a.ended {
+		return // the letter could not be written, or it did not fail by itself
+	}
+	a.made, a.cause = a.number, cause
+	a.spent = a.number == a.inbox.cfg.MaxAttempts
+}
+
+// failedAnswer is the answer of a failed attempt. It leaves the error out.
+var failedAnswer = server.Response{Status: statusFailed}
+
+// work is the handler. Once the attempts are spent it writes the dead letter.
 func (a *attempt) work(ctx context.Context) (server.Response, error) {
-	n, last := server.Fence(ctx), int64(a.inbox.cfg.MaxAttempts)
-	a.dead, a.err, a.last = false, nil, n == last
-	if n > last {
+	a.number, a.dead, a.err = server.Attempt(ctx), false, nil
+	defer func() {
+		cause := context.Cause(ctx)
+		a.ended = errors.Is(cause, server.ErrShutdown) || errors.Is(cause, server.ErrLeaseLost)
+	}()
+	if a.number > a.inbox.cfg.MaxAttempts {
 		a.cause = cmp.Or(a.cause, ErrAttemptsSpent)
 		if a.err = a.deadLetter(ctx, a.cause); a.err != nil {
 			return failedAnswer, nil
@@ -218,14 +269,13 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
 	if a.err = a.fn(ctx, bytes.Clone(a.message.Payload)); a.err != nil { // the handler may change it in place
-		a.spent, a.cause = a.last, a.err
 		return failedAnswer, nil
 	}
 	return server.Response{Status: statusHandled}, nil
 }
 
 // handleRefusal decides about a message that did not run and has no answer.
-func (a *attempt) handleRefusal(ctx context.Context, err error) (Delivery, error) {
+func (a *attempt) handleRefusal(ctx context.Context, err error) (Result, error) {
 	switch codeOf(err) {
 	case wire.ResponseGone: // past its retention the message is still handled
 		return Duplicate, nil
@@ -233,10 +283,10 @@ func (a *attempt) handleRefusal(ctx context.Context, err error) (Delivery, error
 		return Busy, err
 	case wire.Poisoned:
 		return a.resolveQuarantined(ctx, err)
-	case wire.KeyReused, wire.OutcomeUnknown, wire.KeyCancelled:
+	case wire.KeyReused, wire.OutcomeUnknown, wire.KeyCancelled, wire.RecordUnreadable:
 		return a.letter(ctx, err) // it can never run; the record stays as it is, for a person
 	case wire.TransactionFailed:
-		a.spent, a.cause = a.last, err
+		a.fail(err)
 		return Failed, err
 	default:
 		return Failed, err

@@ -67,20 +67,20 @@ func TestInbox_once(t *testing.T) {
 			require.False(t, parent.IsZero())
 			return nil
 		}
-		for i, want := range []inbox.Delivery{inbox.Ran, inbox.Duplicate, inbox.Duplicate} {
+		for i, want := range []inbox.Result{inbox.Ran, inbox.Duplicate, inbox.Duplicate} {
 			got, err := mails.Handle(t.Context(), message, fn)
 			require.NoError(t, err)
-			require.Equal(t, want, got, "delivery %d", i)
+			require.Equal(t, want, got.Result, "delivery %d", i)
 			require.True(t, got.Ack())
 		}
 		got, err := stock.Handle(t.Context(), message, fn)
 		require.NoError(t, err)
-		require.Equal(t, inbox.Ran, got, "two consumers of a message are two matters")
+		require.Equal(t, inbox.Ran, got.Result, "two consumers of a message are two matters")
 		otherTopic := message
 		otherTopic.Source = "returns"
 		got, err = mails.Handle(t.Context(), otherTopic, fn)
 		require.NoError(t, err)
-		require.Equal(t, inbox.Ran, got)
+		require.Equal(t, inbox.Ran, got.Result)
 		require.Equal(t, 3, runs)
 		l, err := mails.Lookup(t.Context(), message)
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestInbox_keys(t *testing.T) {
 	for _, m := range []inbox.Message{{}, {Source: "s"}, {ID: strings.Repeat("i", 257)}, {Source: strings.Repeat("s", 257), ID: "i"}} {
 		got, err := b.Handle(t.Context(), m, func(context.Context, []byte) error { t.Error("it ran"); return nil })
 		require.ErrorIs(t, err, server.ErrArgument)
-		require.False(t, got.Ack())
+		require.Equal(t, inbox.Dead, got.Result, "it never can run")
 	}
 }
 
@@ -132,22 +132,22 @@ func TestInbox_deadLetter(t *testing.T) {
 	for range 2 {
 		got, err := deliver()
 		require.ErrorIs(t, err, failure)
-		require.Equal(t, inbox.Failed, got)
+		require.Equal(t, inbox.Failed, got.Result)
 	}
 	got, err := deliver()
 	require.ErrorContains(t, err, "the letter box is full")
-	require.Equal(t, inbox.Failed, got, "a letter that was not written leaves the message")
+	require.Equal(t, inbox.Failed, got.Result, "a letter that was not written leaves the message")
 	require.Empty(t, letters)
 
 	got, err = deliver()
 	require.ErrorIs(t, err, inbox.ErrAttemptsSpent)
-	require.Equal(t, inbox.Dead, got)
+	require.Equal(t, inbox.Dead, got.Result)
 	require.Equal(t, []string{"tea: " + inbox.ErrAttemptsSpent.Error()}, letters)
 	require.Equal(t, 3, attempts)
 	require.Zero(t, rows, "no attempt left anything")
 	got, err = deliver()
 	require.NoError(t, err)
-	require.Equal(t, inbox.Dead, got)
+	require.Equal(t, inbox.Dead, got.Result)
 	require.True(t, got.Ack())
 	require.Len(t, letters, 1)
 	require.Equal(t, 3, attempts)
@@ -170,7 +170,7 @@ func TestInbox_deadLetterAtOnce(t *testing.T) {
 		},
 	})
 	got, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return failure })
-	require.Equal(t, inbox.Dead, got)
+	require.Equal(t, inbox.Dead, got.Result)
 	require.ErrorIs(t, err, failure)
 	require.Equal(t, []error{failure}, causes)
 }
@@ -188,14 +188,14 @@ func TestInbox_neverRuns(t *testing.T) {
 	})
 	failing := func(context.Context, []byte) error { return errors.New("timeout") }
 	got, _ := b.Handle(t.Context(), message, failing)
-	require.Equal(t, inbox.Failed, got)
+	require.Equal(t, inbox.Failed, got.Result)
 	got, err := b.Handle(t.Context(), message, failing)
-	require.Equal(t, inbox.Dead, got)
+	require.Equal(t, inbox.Dead, got.Result)
 	require.ErrorIs(t, err, &server.RefusedError{Code: wire.OutcomeUnknown})
 	changed := message
 	changed.Payload = []byte("coffee")
 	got, err = b.Handle(t.Context(), changed, failing)
-	require.Equal(t, inbox.Dead, got)
+	require.Equal(t, inbox.Dead, got.Result)
 	require.ErrorIs(t, err, &server.RefusedError{Code: wire.KeyReused})
 	require.Len(t, causes, 2)
 	l, err := b.Lookup(t.Context(), message)
@@ -206,7 +206,7 @@ func TestInbox_neverRuns(t *testing.T) {
 // A panic is a failed attempt, and the caller recovers it.
 func TestInbox_panics(t *testing.T) {
 	t.Parallel()
-	for effect, want := range map[server.Effect]inbox.Delivery{
+	for effect, want := range map[server.Effect]inbox.Result{
 		server.Transactional: inbox.Ran, server.Keyed: inbox.Ran, server.Opaque: inbox.Dead,
 	} {
 		b := newInbox(t, newGuard(t, memstore.New(), server.Config{}), inbox.Config{Consumer: "c", Effect: effect})
@@ -214,7 +214,7 @@ func TestInbox_panics(t *testing.T) {
 			_, _ = b.Handle(t.Context(), message, func(context.Context, []byte) error { panic("boom") })
 		})
 		got, _ := b.Handle(t.Context(), message, func(context.Context, []byte) error { return nil })
-		require.Equal(t, want, got, effect)
+		require.Equal(t, want, got.Result, effect)
 	}
 }
 
@@ -233,12 +233,12 @@ func TestInbox_killer(t *testing.T) {
 		for range 3 {
 			got, err := newInbox(t, newGuard(t, deadly, server.Config{MaxRecoveryAttempts: 2}), cfg).Handle(t.Context(), message, func(context.Context, []byte) error { return nil })
 			require.ErrorIs(t, err, &server.RefusedError{Code: wire.StoreUnavailable})
-			require.Equal(t, inbox.Failed, got)
+			require.Equal(t, inbox.Failed, got.Result)
 			time.Sleep(server.DefaultLease)
 		}
 		for i := range 2 {
 			got, err := healthy.Handle(t.Context(), message, func(context.Context, []byte) error { t.Error("it ran"); return nil })
-			require.Equal(t, inbox.Dead, got)
+			require.Equal(t, inbox.Dead, got.Result)
 			require.Equal(t, i == 0, err != nil)
 		}
 		require.Equal(t, 1, letters)
@@ -253,7 +253,7 @@ func TestInbox_busy(t *testing.T) {
 		go func() { _, _ = b.Handle(t.Context(), message, slowly) }()
 		time.Sleep(time.Second)
 		got, err := b.Handle(t.Context(), message, slowly)
-		require.Equal(t, inbox.Busy, got)
+		require.Equal(t, inbox.Busy, got.Result)
 		require.False(t, got.Ack())
 		var refused *server.RefusedError
 		require.ErrorAs(t, err, &refused)
@@ -372,7 +372,7 @@ func TestInbox_scriptedBroker(t *testing.T) {
 							continue
 						}
 						delivery, err := stock.Handle(t.Context(), m, handle)
-						if delivery == inbox.Ran && err != nil {
+						if delivery.Result == inbox.Ran && err != nil {
 							t.Errorf("ran, and %v", err)
 						}
 						b.done(m, delivery.Ack())

@@ -111,8 +111,10 @@ func toQuarantined(r store.Record, req store.QuarantineRequest, now time.Time) s
 func toSettled(r store.Record, s store.Settlement, now time.Time) store.Record {
 	r.State = s.State
 	r.MaybeRan = r.MaybeRan || s.MaybeRan
+	r.FailedAttempts = s.FailedAttempts
 	switch s.State {
 	case store.StateCompleted:
+		r.FailedAttempts = 0
 		r = setAnswer(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
 	case store.StateUnknown, store.StateInProgress:
 		r.LeaseUntil = now
@@ -145,7 +147,7 @@ func toResolved(r store.Record, req store.ResolveRequest, now time.Time) store.R
 	r.State = req.To
 	r.Token = req.Token
 	r.Fence++
-	r.RecoveryAttempts = req.RecoveryAttempts
+	r.RecoveryAttempts, r.FailedAttempts = req.RecoveryAttempts, 0
 	r.MaybeRan = req.MaybeRan
 	switch req.To {
 	case store.StateCompleted:

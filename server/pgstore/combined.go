@@ -266,10 +266,14 @@ func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.Named
 // they settled.
 func scanSettled(pgx.CollectableRow) (bool, error) { return true, nil }
 
-// answerOf returns null where s has no answer to keep.
+// failedAttemptsFrom is added to the number of failed attempts in the column status. Only a record without an answer has
+// any, and no status of an answer is as high.
+const failedAttemptsFrom = 1000
+
+// answerOf returns the column status, and the envelope, which is null where s has no answer to keep.
 func answerOf(s store.Settlement) (status pgtype.Int4, envelope []byte) {
 	if s.State != store.StateCompleted {
-		return status, nil
+		return pgtype.Int4{Int32: failedAttemptsFrom + int32(s.FailedAttempts), Valid: s.FailedAttempts > 0}, nil //nolint:gosec // Check bounds it
 	}
 	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // Check bounds it
 }

@@ -69,7 +69,7 @@ var neverRuns = []struct {
 	{wire.KeyReused, func(t *testing.T, l *letters, m *inbox.Message) {
 		d, err := l.inbox.Handle(t.Context(), *m, handled)
 		require.NoError(t, err)
-		require.Equal(t, inbox.Ran, d)
+		require.Equal(t, inbox.Ran, d.Result)
 		m.Payload = []byte("order-42 of a later producer")
 	}},
 	{wire.KeyCancelled, func(t *testing.T, l *letters, m *inbox.Message) {
@@ -105,7 +105,7 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 				l.fail = func(context.Context) error { return errAttempt } // the broker is down, say
 				d, err := l.inbox.Handle(t.Context(), m, handled)
 				require.ErrorIs(t, err, errAttempt)
-				require.Equal(t, inbox.Failed, d)
+				require.Equal(t, inbox.Failed, d.Result)
 				before := l.count(t)
 				if effect == server.Transactional {
 					require.Zero(t, before, "rolled back")
@@ -113,7 +113,7 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 				l.fail = nil
 				for range 3 {
 					d, _ = l.inbox.Handle(t.Context(), m, handled)
-					require.Equal(t, inbox.Dead, d)
+					require.Equal(t, inbox.Dead, d.Result)
 				}
 				require.Equal(t, 1, l.count(t)-before)
 				require.Len(t, l.causes, 2)
@@ -156,12 +156,12 @@ func TestInbox_deadLetterNotCommitted(t *testing.T) {
 		for range 2 {
 			d, err := l.inbox.Handle(t.Context(), m, fails) // the last attempt, and then the letter alone
 			require.Error(t, err)
-			require.Equal(t, inbox.Failed, d)
+			require.Equal(t, inbox.Failed, d.Result)
 			require.Zero(t, l.count(t))
 		}
 		l.fail = nil
 		d, err := l.inbox.Handle(t.Context(), m, fails)
-		require.Equal(t, inbox.Dead, d)
+		require.Equal(t, inbox.Dead, d.Result)
 		require.Error(t, err)
 		require.Equal(t, 1, l.count(t))
 	}
@@ -178,10 +178,10 @@ func TestInbox_transactionFailed(t *testing.T) {
 		return nil
 	}
 	d, err := l.inbox.Handle(t.Context(), m, swallows)
-	require.Equal(t, inbox.Failed, d)
+	require.Equal(t, inbox.Failed, d.Result)
 	require.ErrorIs(t, err, &server.RefusedError{Code: wire.TransactionFailed})
 	d, err = l.inbox.Handle(t.Context(), m, swallows)
-	require.Equal(t, inbox.Dead, d)
+	require.Equal(t, inbox.Dead, d.Result)
 	var refused *store.TxError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "22012", refused.SQLState)

@@ -94,7 +94,7 @@ func testConsumerDies(t *testing.T, tables func(*testing.T) *pgxpool.Pool) {
 	t.Helper()
 	for _, tt := range []struct {
 		dies string
-		want inbox.Delivery
+		want inbox.Result
 	}{
 		{diesInWork, inbox.Ran},
 		{diesBeforeTheAck, inbox.Duplicate},
@@ -114,12 +114,12 @@ func testConsumerDies(t *testing.T, tables func(*testing.T) *pgxpool.Pool) {
 			defer stop()
 			if tt.dies == diesInWork {
 				got, _ := deliver(func() {})
-				require.Equal(t, inbox.Busy, got, "the lease of the dead")
+				require.Equal(t, inbox.Busy, got.Result, "the lease of the dead")
 			}
 			lapse(t, look)
 			got, err := deliver(func() {})
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.want, got.Result)
 			require.Equal(t, 1, queryRow[int](t, look, "select count(*) from shipments"))
 		})
 	}

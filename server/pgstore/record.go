@@ -131,7 +131,10 @@ func (c *columns) record() store.Record {
 		Route:            c.route.String,
 		Memo:             c.memo,
 	}
-	if c.status.Valid {
+	switch n := c.status.Int32 - failedAttemptsFrom; {
+	case n >= 0 && c.state != int16(store.StateCompleted):
+		r.FailedAttempts = int(n)
+	case c.status.Valid:
 		r.Answer = store.Answer{Status: int(c.status.Int32), Envelope: c.envelope}
 	}
 	if !r.AnswerUntil.IsZero() && !r.Now.Before(r.AnswerUntil) {

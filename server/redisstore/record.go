@@ -40,6 +40,9 @@ const (
 	headBytes     = 161
 
 	formatVersion = 1
+
+	// failedAttemptsFrom is added to the number of failed attempts, which is where the status of an answer would be.
+	failedAttemptsFrom = 1000
 )
 
 // micros is d in whole microseconds, rounded up.
@@ -106,6 +109,9 @@ func decode(id store.ID, raw string, now time.Time) (store.Record, error) {
 		Now: now, CreatedAt: moment(b[atCreated:]), LeaseUntil: moment(b[atLease:]), ExpiresAt: moment(b[atExpires:]),
 		ReplayUntil: moment(b[atReplay:]), AnswerUntil: moment(b[atAnswer:]),
 		Answer: store.Answer{Status: int(number(b[atStatus:]))},
+	}
+	if r.State != store.StateCompleted && r.Answer.Status >= failedAttemptsFrom {
+		r.FailedAttempts, r.Answer.Status = r.Answer.Status-failedAttemptsFrom, 0
 	}
 	if b[atHasFirst] == 1 {
 		r.FirstSent = time.UnixMicro(int64(number(b[atFirst:]))).UTC()

@@ -56,7 +56,7 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 	if end.State == store.StateCompleted {
 		return s.complete(ctx, o, end, maybe)
 	}
-	code, _, err := s.move(ctx, settleScript, o.ID, o.Fence, o.Token[:], int(end.State), maybe)
+	code, _, err := s.move(ctx, settleScript, o.ID, o.Fence, o.Token[:], int(end.State), maybe, end.FailedAttempts)
 	if err == nil && code != codeYes {
 		err = store.ErrLeaseLost
 	}

@@ -33,6 +33,7 @@ func difference(got, want store.Record) string {
 	differ(sameTime(got.LeaseUntil, want.LeaseUntil), "LeaseUntil", got.LeaseUntil, want.LeaseUntil)
 	differ(sameTime(got.ExpiresAt, want.ExpiresAt), "ExpiresAt", got.ExpiresAt, want.ExpiresAt)
 	differ(sameTime(got.ReplayUntil, want.ReplayUntil), "ReplayUntil", got.ReplayUntil, want.ReplayUntil)
+	differ(got.FailedAttempts == want.FailedAttempts, "FailedAttempts", got.FailedAttempts, want.FailedAttempts)
 	differ(got.Answer.Status == want.Answer.Status, "Answer.Status", got.Answer.Status, want.Answer.Status)
 	differ(sameBytes(got.Answer.Envelope, want.Answer.Envelope), "Answer.Envelope", brand(got.Answer.Envelope), brand(want.Answer.Envelope))
 	differ(sameTime(got.AnswerUntil, want.AnswerUntil), "AnswerUntil", got.AnswerUntil, want.AnswerUntil)

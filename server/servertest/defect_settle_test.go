@@ -46,6 +46,12 @@ var settleDefects = []defect{
 		"settle: an owner and its successor never both win",
 		"settle: a completed record never changes",
 	}},
+	{"forgets failed attempts", func(m *mutant) {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			s.FailedAttempts = 0
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{"settle: failed attempts are counted until the key is completed or decided about"}},
 	{"refuses who is late", func(m *mutant) {
 		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateInProgress && r.LeaseLeft() <= 0 {

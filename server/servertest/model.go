@@ -93,7 +93,9 @@ func (m model) settle(s step) (bool, error) {
 	}
 	k.State, k.MaybeRan = s.end.State, k.MaybeRan || s.end.MaybeRan
 	k.dead = true // an unknown key is free at once; others have no lease
+	k.FailedAttempts = s.end.FailedAttempts
 	if k.State == store.StateCompleted {
+		k.FailedAttempts = 0
 		k.Answer, k.replayed = s.end.Answer, s.end.ReplayFor == gone
 	}
 	return true, nil
@@ -139,6 +141,7 @@ func (m model) resolve(s step) (bool, error) {
 		return k.Token == s.token && k.Fence == s.fence+1, nil
 	}
 	k.State, k.Token, k.Fence, k.RecoveryAttempts, k.MaybeRan = s.verdict, s.token, k.Fence+1, s.deaths, s.end.MaybeRan
+	k.FailedAttempts = 0
 	switch s.verdict {
 	case store.StateCompleted:
 		k.Answer, k.replayed = s.end.Answer, s.end.ReplayFor == gone

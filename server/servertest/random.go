@@ -113,6 +113,8 @@ func (r *script) draw(m model) step {
 		State:     pick(r.Rand, store.StateCompleted, store.StateReleased, store.StateReleased, store.StateUnknown, store.StateInProgress),
 		ReplayFor: pick(r.Rand, gone, long),
 		MaybeRan:  r.IntN(4) == 0,
+
+		FailedAttempts: pick(r.Rand, 0, 1, 200, store.MaxFailedAttempts),
 	}
 	s.verdict = pick(r.Rand, store.StateCompleted, store.StateReleased, store.StateCancelled)
 	if s.end.State == store.StateCompleted || s.method == "resolve" && s.verdict == store.StateCompleted {

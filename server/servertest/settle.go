@@ -16,6 +16,7 @@ var settleRules = []rule{
 	{"settle: token and fence must both be the owner's", settleChecksTokenAndFence},
 	{"settle: an owner past its lease settles if nobody took the key over", lateOwnerSettles},
 	{"settle: an owner whose record became unknown settles it if nobody resolved it", ownerSettlesUnknown},
+	{"settle: failed attempts are counted until the key is completed or decided about", failedAttemptsStay},
 	{"settle: MaybeRan stays set", maybeRanStays},
 	{"settle: an owner and its successor never both win", settleRacesTakeOver},
 	{"settle: a run that is settled as dead can be taken over at once", settleDies},
@@ -77,6 +78,23 @@ func completedIsFinal(c *check) {
 }
 
 // zombiesChangeNothing wakes owners whose key has moved on without them.
+func failedAttemptsStay(c *check) {
+	r := c.claimNew()
+	want(c, "FailedAttempts of a first claim", r.FailedAttempts, 0)
+	for n := 1; n <= 3; n++ {
+		c.settle(owner(r), store.Settlement{State: store.StateReleased, FailedAttempts: n})
+		want(c, "FailedAttempts of a released key", c.read(r.ID).FailedAttempts, n)
+		want(c, "Answer of a released key", c.read(r.ID).Answer.Status, 0)
+		r = c.takeOver(request(r.ID), r.Fence)
+		want(c, "FailedAttempts after a take-over", r.FailedAttempts, n)
+	}
+	c.settle(owner(r), store.Settlement{State: store.StateInProgress, FailedAttempts: 3})
+	r = c.takeOver(request(r.ID), r.Fence)
+	want(c, "FailedAttempts after a death", r.FailedAttempts, 3)
+	c.settle(owner(r), completion(200, "at last"))
+	want(c, "FailedAttempts of a completed key", c.read(r.ID).FailedAttempts, 0)
+}
+
 func zombiesChangeNothing(c *check) {
 	for _, fate := range []struct {
 		name string

@@ -54,8 +54,14 @@ func (r QuarantineRequest) Check() error {
 	return nil
 }
 
+// MaxFailedAttempts is the highest number of failed attempts that a [Store] counts.
+const MaxFailedAttempts = 1_000_000
+
 // Check is as that of [ClaimRequest].
 func (s Settlement) Check() error {
+	if s.FailedAttempts < 0 || s.FailedAttempts > MaxFailedAttempts {
+		return fmt.Errorf("%w: FailedAttempts %d", ErrArgument, s.FailedAttempts)
+	}
 	switch s.State {
 	case StateReleased, StateUnknown, StateInProgress:
 		return nil

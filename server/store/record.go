@@ -61,6 +61,9 @@ type Record struct {
 	// nothing: the caller may have sent any value. Zero means none.
 	Parent           ID
 	RecoveryAttempts int // owners whose lease ended before they settled
+	// FailedAttempts is how many runs ended without an outcome because the work itself failed. A completed record has
+	// none, and a person's decision forgets them.
+	FailedAttempts int
 	// MaybeRan reports that some run that was not Transactional died or failed
 	// with effects that may have happened. Once set it stays.
 	MaybeRan bool

@@ -72,6 +72,8 @@ type Settlement struct {
 	KeepAnswer time.Duration
 	// MaybeRan is or-ed into the record's MaybeRan.
 	MaybeRan bool
+	// FailedAttempts is the record's new FailedAttempts, unless the run is completed. 0 to [MaxFailedAttempts].
+	FailedAttempts int
 	// DeadLetter says that the run gave the work up, and completed only the report of that: a
 	// dead letter. People find the key by [ListRequest].DeadLetters. For a completed run.
 	DeadLetter bool

@@ -12,8 +12,8 @@ import (
 // leave a run before its claim is durable: makeDurable.
 //
 // Only the first claim of a Transactional run is asynchronous. The claim of a retry is durable, because the earlier
-// attempt may have crashed the server, and such deaths must be counted. So are the claims of an inbox, which counts its
-// attempts by the fence.
+// attempt may have crashed the server, and such deaths must be counted. So are the claims of an inbox, which
+// counts the deaths of its consumers.
 func (e *Engine) isAsynchronous(c *Call) bool {
 	return c.Route.Effect == store.Transactional && !c.CountsAttempts && !c.mayRepeat(e.cfg.Lease)
 }

@@ -51,6 +51,11 @@ func (a *Attempt) Fence() int64 {
 	return a.run.owner.Fence
 }
 
+// Number returns which attempt at the work this run is, from 1: one more than earlier runs failed or died.
+func (a *Attempt) Number() int {
+	return 1 + a.run.record.FailedAttempts + a.run.record.RecoveryAttempts
+}
+
 // Call returns the run's call, which is not to be changed.
 func (a *Attempt) Call() *Call { return a.run.call }
 

@@ -40,7 +40,7 @@ type Call struct {
 	Inbound     wire.Inbound
 	Wait        time.Duration // for another call's run
 	Bytes       int64         // of the body, which is in memory while the call waits
-	// CountsAttempts means that the run's fence counts: a claim must not be forgotten.
+	// CountsAttempts means that each death of a run counts: a claim must not be forgotten.
 	CountsAttempts bool
 	// CanRender means that the adapter can make an answer from a stored reference.
 	CanRender bool
@@ -105,11 +105,12 @@ type Outcome struct {
 	Replay *store.Answer
 	Trace  string // of the run whose answer is repeated; "": none
 
-	Ran    bool
-	Failed bool // the handler failed
-	Again  bool // a retry of the run can run again
-	Asked  bool // the store was asked: the key was honoured
-	Waited bool // the call waited for another call's run
+	Ran      bool
+	Recorded bool // the run's answer is stored
+	Failed   bool // the handler failed
+	Again    bool // a retry of the run can run again
+	Asked    bool // the store was asked: the key was honoured
+	Waited   bool // the call waited for another call's run
 }
 
 func (c *Call) claim(e *Engine) store.ClaimRequest {

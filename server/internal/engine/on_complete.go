@@ -31,7 +31,7 @@ func (r *run) settleWithHooks(hooks []func(context.Context) error, s store.Settl
 	defer func() {
 		if !returned { // a hook panicked
 			r.observePanic()
-			r.release(true)
+			r.releaseFailed(true)
 		}
 	}()
 	conflicts := 0
@@ -92,10 +92,11 @@ func hookFailure(err, failure error) error {
 // effects of the handler stay: the next call runs it again. If the store refused the rows
 // it would refuse them again, and no retry can help.
 func (r *run) settleHookError(failed *hookError) Outcome {
-	r.release(true)
 	if errors.Is(failed, store.ErrConflict) {
+		r.release(true)
 		return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: failed}
 	}
+	r.releaseFailed(true)
 	line := Line{
 		Level: slog.LevelError, Message: "completion hook failed: its rows were rolled back, and the answer was dropped",
 		Code: wire.TransactionFailed, Route: r.call.Route.Name, ID: r.owner.ID, Err: failed,

@@ -220,7 +220,7 @@ func (r *run) concludeCompletion(s store.Settlement, err error) Outcome {
 	if err == nil {
 		r.recorded = true
 		r.publishCompletion(s.Answer)
-		return Outcome{Ran: true}
+		return Outcome{Ran: true, Recorded: true}
 	}
 	var failed *hookError
 	switch {
@@ -262,20 +262,30 @@ func (r *run) fail() {
 		_ = r.settle(store.Settlement{State: store.StateUnknown, MaybeRan: true}) // observed there; else the lease ends it
 		return
 	}
-	r.release(true)
+	r.releaseFailed(true)
 }
 
 // release makes the next call run. If the store does not answer, the end of
 // the lease does the same.
 func (r *run) release(maybeRan bool) {
-	_ = r.settle(store.Settlement{State: store.StateReleased, MaybeRan: maybeRan})
+	_ = r.settle(store.Settlement{State: store.StateReleased, MaybeRan: maybeRan, FailedAttempts: r.record.FailedAttempts})
+}
+
+// releaseFailed is release after the work failed. It counts as a failed attempt, unless the run was ended from outside:
+// by a shutdown or with its lease.
+func (r *run) releaseFailed(maybeRan bool) {
+	n := r.record.FailedAttempts
+	if cause := context.Cause(r.ctx); !errors.Is(cause, ErrShutdown) && !errors.Is(cause, store.ErrLeaseLost) {
+		n = min(n+1, store.MaxFailedAttempts)
+	}
+	_ = r.settle(store.Settlement{State: store.StateReleased, MaybeRan: maybeRan, FailedAttempts: n})
 }
 
 // endLease makes the run count as dead: its lease ends now, and the next call takes the
 // key over, or finds it quarantined.
 func (r *run) endLease() {
 	r.engine.heartbeat.remove(r) // or a renewal would bring the run back to life
-	_ = r.settle(store.Settlement{State: store.StateInProgress})
+	_ = r.settle(store.Settlement{State: store.StateInProgress, FailedAttempts: r.record.FailedAttempts})
 }
 
 // settle tries repeatedly, for a bounded time, to settle the run: the effect

@@ -64,7 +64,7 @@ func (r *run) attemptTransaction() (out Outcome, failure error) {
 	res := a.work(tx.NewContext(r.ctx), func() {
 		r.observePanic()
 		a.discard()
-		r.release(false)
+		r.releaseFailed(false)
 	})
 	switch failure := tx.Err(); {
 	case errors.Is(failure, store.ErrConflict):
@@ -78,6 +78,10 @@ func (r *run) attemptTransaction() (out Outcome, failure error) {
 		return a.settleFailed(res, failure), nil
 	case a.disposition(res) == Store:
 		return r.commit(a, res)
+	case a.disposition(res) == Fail:
+		a.discard()
+		r.releaseFailed(false)
+		return a.outcomeOf(res, true), nil
 	default:
 		a.discard()
 		r.release(false)

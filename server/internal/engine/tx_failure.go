@@ -26,7 +26,12 @@ func (a *Attempt) settleFailed(res Result, failure error) Outcome {
 		r.release(false)
 		return r.unavailable(failure)
 	}
-	if a.disposition(res) != Store {
+	switch a.disposition(res) {
+	case Store:
+	case Fail:
+		r.releaseFailed(refused.Ended)
+		return a.outcomeOf(res, true)
+	default:
 		r.release(refused.Ended)
 		return a.outcomeOf(res, true)
 	}
@@ -65,7 +70,7 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 	defer func() {
 		if !returned {
 			r.observePanic()
-			r.release(false)
+			r.releaseFailed(false)
 		}
 	}()
 	res, err = r.call.OnCommitError(r.ctx, refused)
@@ -80,7 +85,7 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 
 // settleTransactionError releases the key, and logs for a person what to correct.
 func (r *run) settleTransactionError(refused *store.TxError) Outcome {
-	r.release(refused.Ended)
+	r.releaseFailed(refused.Ended)
 	r.engine.cfg.Log(r.ctx, Line{
 		Level: slog.LevelError, Message: "transaction failed under an answer of success: the answer was dropped",
 		Code: wire.TransactionFailed, Route: r.call.Route.Name, ID: r.owner.ID,

@@ -8,7 +8,7 @@ if fence ~= from or not (state == UNKNOWN or state == QUARANTINED or dead(r)) th
 	return reply(0, raw)
 end
 r.state, r.token, r.fence = tonumber(ARGV[5]), ARGV[6], fence + 1
-r.deaths, r.maybe = tonumber(ARGV[13]), tonumber(ARGV[14])
+r.deaths, r.maybe, r.status = tonumber(ARGV[13]), tonumber(ARGV[14]), 0
 if r.state == COMPLETED then
 	r.status, r.hasEnvelope, r.envelope, r.replay = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9], now + ARGV[10]
 	if ARGV[11] ~= '0' then r.answer = now + ARGV[11] end
