@@ -22,7 +22,13 @@ func TestStatements_readByIndex(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close(ctx)) }()
 	_, err = conn.Exec(ctx, "set enable_seqscan = off")
 	require.NoError(t, err)
-	for _, c := range []struct{ migrations, index string }{{"keys", "idempotency_expires_at"}, {"sagas", "saga_finished"}} {
+	for _, c := range []struct {
+		migrations, index string
+		ids               [][2]string // tables with IDs, and their columns
+	}{
+		{"keys", "idempotency_expires_at", [][2]string{{"idempotency", "key"}, {"idempotency_audit", "key"}}},
+		{"sagas", "saga_finished", [][2]string{{"saga", "id"}, {"saga_audit", "saga"}}},
+	} {
 		picked, err := pickComponents([]string{c.migrations})
 		require.NoError(t, err)
 		steps, err := picked[0].steps()
@@ -30,6 +36,12 @@ func TestStatements_readByIndex(t *testing.T) {
 		for _, s := range steps {
 			_, err := conn.Exec(ctx, s.sqlUp)
 			require.NoError(t, err)
+		}
+		for _, ids := range c.ids {
+			var text string
+			require.NoError(t, conn.QueryRow(ctx, "explain (format json) "+idRange("", ids[0], ids[1]), [16]byte{1}, [16]byte{2}, 10).Scan(&text))
+			require.NotContains(t, text, "Seq Scan", ids)
+			require.Contains(t, text, "Index Cond", ids)
 		}
 		e := expired[c.migrations]
 		plan := func() (text string) {

@@ -101,8 +101,7 @@ func (a *app) tableIDs(pool *pgxpool.Pool, tables ...[2]string) idFinder {
 		ctx, cancel := a.bound(ctx)
 		defer cancel()
 		for _, t := range tables {
-			rows, err := pool.Query(ctx, fmt.Sprintf("select distinct %[1]s from %[2]s where %[1]s between $1 and $2 order by 1 limit $3",
-				t[1], qualify(a.schema, t[0])), [16]byte(low), [16]byte(high), limit)
+			rows, err := pool.Query(ctx, idRange(a.schema, t[0], t[1]), [16]byte(low), [16]byte(high), limit)
 			if err != nil {
 				return nil, err
 			}
@@ -120,6 +119,11 @@ func (a *app) tableIDs(pool *pgxpool.Pool, tables ...[2]string) idFinder {
 		}
 		return nil, nil
 	}
+}
+
+// idRange is the statement that returns the IDs of a table from $1 to $2, at most $3.
+func idRange(schema, table, column string) string {
+	return fmt.Sprintf("select distinct %[1]s from %[2]s where %[1]s between $1 and $2 order by 1 limit $3", column, qualify(schema, table))
 }
 
 // A redisAddress is a URL of Redis that was read.
