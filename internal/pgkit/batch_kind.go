@@ -119,7 +119,7 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (none A, ok bool, err err
 		switch {
 		case err != nil:
 		case left:
-			ended, err = true, c.abandon(ctx, e)
+			ended, err = true, blamePool(c.pool, c.abandon(ctx, e))
 		default:
 			lead, ended, err = c.progress(e)
 		}
@@ -157,7 +157,7 @@ func (k *BatchKind[Q, A]) sendAlone(ctx context.Context, q Q) (none A, ok bool, 
 	case <-c.refused:
 		return none, false, ErrClosed
 	case <-ctx.Done():
-		return none, false, ctx.Err()
+		return none, false, blamePool(c.pool, ctx.Err())
 	}
 }
 

@@ -58,6 +58,9 @@ func Classify(err error) Failure {
 	if errors.Is(err, ErrFateUnknown) {
 		return FailureLost // whatever it wraps: the cause of an ended ctx does not describe the write
 	}
+	if errors.As(err, new(*PoolError)) {
+		return FailureNotSent
+	}
 	var pgErr *pgconn.PgError
 	var connectErr *pgconn.ConnectError
 	switch connecting := errors.As(err, &connectErr); {

@@ -34,7 +34,7 @@ type flush struct {
 // lead sends a flush with e, whose caller has a slot, and whatever is queued once it has a connection. A flush of reads,
 // or of a caller that stays, has ended when lead returns. If lead returns an error, that is e's outcome.
 func (c *Combiner) lead(ctx context.Context, e *entry) error {
-	conn, err := c.pool.Acquire(ctx)
+	conn, err := Acquire(ctx, c.pool)
 	if err != nil {
 		c.noConnection(ctx, e, err)
 		return err

@@ -30,7 +30,7 @@ func queryNamed[T any](ctx context.Context, db Queryer, st Statement, collect fu
 	if !ok { // a transaction, or a connection that is somebody else's
 		return send(ctx, db, st, collect)
 	}
-	conn, err := pool.Acquire(ctx)
+	conn, err := Acquire(ctx, pool)
 	if err != nil {
 		return none, err
 	}
@@ -81,7 +81,7 @@ func AllUnder[T any](ctx context.Context, pool *pgxpool.Pool, settings, st State
 	if err := errors.Join(settings.Err(), st.Err()); err != nil {
 		return nil, err
 	}
-	conn, err := pool.Acquire(ctx)
+	conn, err := Acquire(ctx, pool)
 	if err != nil {
 		return nil, err
 	}

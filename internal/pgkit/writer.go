@@ -127,7 +127,7 @@ func (w *Writer) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if err := w.Admit(ctx); err != nil {
 		return nil, err
 	}
-	return w.pool.Acquire(ctx)
+	return Acquire(ctx, w.pool)
 }
 
 // Admit waits until few enough writes are detached, as each write does. Transactions that begin without the Writer and end

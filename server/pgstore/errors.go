@@ -81,6 +81,9 @@ func wrap(doing string, err error) error {
 	case errors.Is(err, pgkit.ErrFateUnknown):
 		return fmt.Errorf("pgstore: %s: %w: %w", doing, store.ErrFateUnknown, err)
 	}
+	if busy := new(*pgkit.PoolError); errors.As(err, busy) {
+		err = &store.BusyError{Pool: (*busy).Database, Size: (*busy).Size, Err: err}
+	}
 	return fmt.Errorf("pgstore: %s: %w", doing, err)
 }
 

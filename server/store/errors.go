@@ -10,7 +10,7 @@ import (
 
 // These are the errors that stores return, wrapped if a fact is added. Any
 // other error means that the store could not be reached or did not do its task:
-// no change is known.
+// nothing changed, and a guard says in its answer that the key was not claimed.
 var (
 	// ErrNotFound: the store does not contain a record of the key.
 	ErrNotFound = errors.New("server: no such key")
@@ -40,6 +40,20 @@ var (
 	// ErrArgument: the argument is invalid; nothing changed.
 	ErrArgument = errors.New("server: bad argument")
 )
+
+// A BusyError means that a store had no connection for a call in time: nothing was sent, and nothing changed. The
+// usual reason is that handlers hold all connections in their transactions, where they wait for the same row.
+type BusyError struct {
+	Pool string // the name of the pool, as callers may see it: a database's. Err says more
+	Size int    // its connections, which were all in use
+	Err  error
+}
+
+// Error implements error.
+func (e *BusyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *BusyError) Unwrap() error { return e.Err }
 
 // A RefusedError says that a call did not run and has no answer; Code says why. It
 // matches another RefusedError with the same Code, and unwraps to Err.

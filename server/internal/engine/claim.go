@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -131,6 +132,23 @@ func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.I
 	}
 	e.observe(ctx, store.Event{Kind: kind, Route: route, ID: id})
 }
+
+// claimRefusal is the answer to an error of the store before a run. It says that the attempt ran nothing if the store
+// said that the key was not claimed: its caller may count it as not sent.
+func claimRefusal(err error, doubtful bool) Outcome {
+	out := StoreRefusal(err)
+	var busy *store.BusyError
+	switch {
+	case out.Code != wire.StoreUnavailable, doubtful, errors.Is(err, store.ErrFateUnknown):
+	case errors.As(err, &busy):
+		out.Detail = fmt.Sprintf("All %d connections of the service's pool to its database %q are in use. %s", busy.Size, busy.Pool, notClaimed)
+	default:
+		out.Detail = "The service's store does not answer. " + notClaimed
+	}
+	return out
+}
+
+const notClaimed = "The key was not claimed, and this attempt ran nothing. Send the same request with the same key again."
 
 // StoreRefusal is the answer to an error of the store: it fails closed.
 func StoreRefusal(err error) Outcome {

@@ -101,7 +101,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 			m.contend()
 			if !p.start(e, m) || !w.pause(ctx, m, new(store.Record), p.left()) {
 				m.setError(err) // otherwise each follower would ask by itself, one after the other
-				return StoreRefusal(err)
+				return claimRefusal(err, c.doubtful != nil)
 			}
 			continue
 		}
@@ -110,7 +110,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 			if !errors.Is(err, store.ErrExpired) { // that is about this request's own first-sent time
 				m.setError(err)
 			}
-			return StoreRefusal(err)
+			return claimRefusal(err, c.doubtful != nil)
 		}
 		if f.mine {
 			return e.run(ctx, c, m, f)

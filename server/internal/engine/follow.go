@@ -62,7 +62,7 @@ func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) 
 		case stepAnswer:
 			return e.toOutcome(ctx, c, d, &v.record), true
 		case stepFail:
-			return StoreRefusal(v.err), true
+			return claimRefusal(v.err, false), true
 		case stepLead:
 			return Outcome{}, false
 		case stepWait:
