@@ -16,7 +16,8 @@ import (
 )
 
 // Sweep implements [store.Store]. It deletes records in one statement and one commit. Once they are
-// fewer than limit, it drops answers in another. A limit of a thousand or so keeps each short. It
+// fewer than limit, it drops answers, in statements and commits of their own, for a second or until it finds none to
+// drop. A limit of a thousand or so keeps each statement short. It
 // passes over records that a transaction holds, so that sweeps in several processes share the work.
 // Its commits wait neither for the disk nor for a standby: the next sweep deletes the records that
 // a crash brings back.
@@ -39,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		n += more
 	}
 	if err == nil && n < limit {
-		err = errors.Join(s.dropAnswers(ctx, limit), s.sweepAttention(ctx), s.db.FindShards(ctx))
+		err = errors.Join(s.dropDueAnswers(ctx, limit), s.sweepAttention(ctx), s.db.FindShards(ctx))
 		if err == nil && s.cfg.Answers == AnswersPartitioned {
 			_, err = s.lookAtPartitions(ctx, s.db.Pool) // somebody else may have made some
 		}
@@ -129,10 +130,23 @@ type seen struct {
 	needy                   int64 // keys that need a person
 }
 
-// dropAnswers drops at most limit of the answers that are past their time. It looks at a window of
+// dropFor is how long one sweep drops answers. The rest between two sweeps of a guard is about as long.
+const dropFor = time.Second
+
+// dropDueAnswers drops answers while there are some, for a while: a service may make many between two sweeps.
+func (s *Store) dropDueAnswers(ctx context.Context, limit int) error {
+	for end := time.Now().Add(dropFor); ; {
+		dropped, err := s.dropAnswers(ctx, limit)
+		if err != nil || dropped == 0 || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// dropAnswers drops at most limit of the answers that are past their time, and returns how many. It looks at a window of
 // the records, and the next call looks at the next window. No index could tell which answers are
 // due. Every completion would have to maintain such an index, and would cost more.
-func (s *Store) dropAnswers(ctx context.Context, limit int) error {
+func (s *Store) dropAnswers(ctx context.Context, limit int) (dropped int64, err error) {
 	s.answers.mu.Lock()
 	defer s.answers.mu.Unlock()
 	window := max(int64(limit)*answerWindow, leastWindow)
@@ -153,7 +167,7 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 		err = s.findAttention(ctx, after(s.answers.after), w.end)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	switch {
 	case w.dropped == int64(limit): // perhaps there are more in this window
@@ -162,7 +176,7 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	default:
 		s.answers.after = w.end.Time
 	}
-	return nil
+	return w.dropped, nil
 }
 
 // auditBatch is how many lines of the audit log one statement deletes.

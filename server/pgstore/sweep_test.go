@@ -183,3 +183,28 @@ func (f failures) Observe(_ context.Context, e server.Event) {
 		f.t.Errorf("%v: %v", e.Kind, e.Err)
 	}
 }
+
+// BodyRetention is a promise about private data: a sweep does not leave answers for a later one while it drops some.
+func TestSweep_dropsAnswersWhileThereAreSome(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	const records, limit = 3000, 100
+	exec(t, look, `insert into idempotency (fence, created_at, lease_until, expires_at, effect, fingerprint_version, key, token, fingerprint, state, status, replay_until, answer_until, envelope)
+		select 1, now() - interval '2 h', now() - interval '2 h', now() + interval '7 days' + n * interval '1 ms', 1, 1, gen_random_uuid(), gen_random_uuid(), sha256('x'), 2, 200,
+			now() - interval '1 h', now() - interval '1 h', 'secret'
+		from generate_series(1, $1) n`, records)
+	left := func() int {
+		return queryRow[int](t, look, "select count(*) from idempotency where envelope is not null")
+	}
+	_, err := s.Sweep(t.Context(), limit)
+	require.NoError(t, err)
+	require.LessOrEqual(t, left(), records-2*limit, "answers after one sweep")
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{BodyRetention: time.Hour, SweepBatch: limit})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	swept := inBackground(func() error { g.RunSweeper(ctx); return nil })
+	until(t, "no answer is left", func() bool { return left() == 0 })
+	cancel()
+	require.NoError(t, <-swept)
+}
