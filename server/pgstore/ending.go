@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -296,51 +295,4 @@ func (q *queue) close() []*pgx.QueuedQuery {
 	defer q.mu.Unlock()
 	q.closed = true
 	return q.queries
-}
-
-// endsTx has the first words of statements that begin or end a transaction. In a pipeline the statements after such
-// a statement would be committed without the others.
-var endsTx = map[string]bool{
-	"begin": true, "start": true, "commit": true, "end": true, "rollback": true, "abort": true, "prepare": true,
-}
-
-// firstWord returns the first word of a statement in lower case, without the comments before it.
-func firstWord(sql string) string {
-	for {
-		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
-		switch {
-		case strings.HasPrefix(sql, "--"):
-			_, sql, _ = strings.Cut(sql, "\n")
-		case strings.HasPrefix(sql, "/*"):
-			sql = afterComment(sql)
-		default:
-			end := strings.IndexFunc(sql, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
-			if end == 0 { // as in "(select …)"
-				return sql[:1]
-			}
-			if end < 0 {
-				end = len(sql)
-			}
-			return strings.ToLower(sql[:end])
-		}
-	}
-}
-
-// afterComment returns the text after a comment, in which comments may be nested.
-func afterComment(sql string) string {
-	depth := 0
-	for i := 0; i+1 < len(sql); i++ {
-		switch sql[i : i+2] {
-		case "/*":
-			depth++
-			i++
-		case "*/":
-			depth--
-			i++
-		}
-		if depth == 0 {
-			return sql[i+1:]
-		}
-	}
-	return ""
 }

@@ -99,6 +99,9 @@ func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 }
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	for _, q := range b.QueuedQueries {
+		t.root.watchFor(q.SQL)
+	}
 	if b.Len() == 0 || begins(b) || !t.root.isIdle() { // one that begins a transaction is refused inside of one
 		return watchedResults{t.current(ctx).SendBatch(ctx, b), t.root}
 	}
@@ -121,6 +124,7 @@ func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.Stat
 // Exec without arguments may have several statements. pgx sends them in the simple protocol, which
 // a batch cannot use.
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	t.root.watchFor(sql)
 	if len(args) == 0 || !t.begins(args) {
 		tx, args := t.prepareArgs(ctx, args)
 		return tx.Exec(ctx, sql, args...)
@@ -134,6 +138,7 @@ func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 }
 
 func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	t.root.watchFor(sql)
 	if sql == "" || !t.begins(args) {
 		tx, args := t.prepareArgs(ctx, args)
 		return tx.Query(ctx, sql, args...)
@@ -142,6 +147,7 @@ func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 }
 
 func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	t.root.watchFor(sql)
 	if sql == "" || !t.begins(args) {
 		tx, args := t.prepareArgs(ctx, args)
 		return tx.QueryRow(ctx, sql, args...)

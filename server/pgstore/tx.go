@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,9 +24,11 @@ type tx struct {
 	beginning
 
 	store   *Store
-	verdict error   // Err returns it once the transaction has ended, or could not begin.
-	sql     sqlView // The view that SQLTx made of it, if SQLTx was called.
-	queue   queue   // Statements for the last round trip.
+	verdict error // Err returns it once the transaction has ended, or could not begin.
+	// left is set if the handler sent the end of the transaction itself. The status of the connection may not show it.
+	left  atomic.Bool
+	sql   sqlView // The view that SQLTx made of it, if SQLTx was called.
+	queue queue   // Statements for the last round trip.
 	// runs is for the methods without a ctx: a handler's Conn and LargeObjects.
 	runs context.Context //nolint:containedctx // it is the run's
 }
@@ -40,6 +43,14 @@ func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 		return nil, err
 	}
 	return &tx{store: s, runs: ctx}, nil
+}
+
+// watchFor notices a statement of the handler that ends the transaction. It cannot be stopped from outside of pgx, but
+// the run must not count as committed with its rows.
+func (t *tx) watchFor(sql string) {
+	if endsTransaction(sql) {
+		t.left.Store(true)
+	}
 }
 
 // Cancel implements [store.Tx].

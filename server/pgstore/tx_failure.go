@@ -58,9 +58,9 @@ func (t *tx) obstacle() error {
 		return t.connectionLost()
 	case conn.IsBusy():
 		return busyError()
-	case conn.TxStatus() == 'T':
+	case conn.TxStatus() == 'T' && !t.left.Load():
 		return nil
-	case conn.TxStatus() == 'I':
+	case conn.TxStatus() == 'I', t.left.Load():
 		return &store.TxError{
 			Reason: "the handler ended the transaction itself", Ended: true,
 			Err: fmt.Errorf("%w, but the handler did", ErrTxOwned),

@@ -167,7 +167,9 @@ func TestClaim_behindALockedKey(t *testing.T) {
 // answer must not count as committed with its rows.
 func TestTx_endedByTheHandler(t *testing.T) {
 	t.Parallel()
-	for _, statement := range []string{"commit", "rollback"} {
+	for _, statement := range []string{
+		"commit", "rollback", "commit and chain", "ROLLBACK AND CHAIN", "commit; begin", "select ';'; end; start transaction", "/* ; */ abort and chain",
+	} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
 			s, _ := open(t, pgstore.Config{})
