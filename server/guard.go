@@ -56,7 +56,10 @@ func NewGuard(under store.Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 // engineConfig is the part of g that the engine needs.
 func (g *Guard) engineConfig(under store.Store) engine.Config {
 	c := &g.cfg
-	tracer, _ := c.Observer.(Tracer)
+	var tracer engine.Tracer
+	if t, ok := c.Observer.(Tracer); ok {
+		tracer = &safeTracer{guard: g, tracer: t}
+	}
 	return engine.Config{
 		Store: under,
 		Lease: c.Lease, HandlerTimeout: c.HandlerTimeout, StoreTimeout: c.StoreTimeout, SettleTimeout: c.SettleTimeout,
@@ -126,6 +129,7 @@ func (g *Guard) checkRoute(r Route) error {
 func (g *Guard) observe(ctx context.Context, e Event) {
 	g.logEvent(ctx, &e)
 	if g.cfg.Observer != nil {
+		defer g.recoverObserver(ctx, "Observe")
 		g.cfg.Observer.Observe(ctx, e)
 	}
 }

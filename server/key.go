@@ -76,7 +76,7 @@ func (e *panicError) Error() string { return e.err.Error() }
 func (h *guarded) callKey(r *http.Request, body []byte) (text string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			text, err = "", &panicError{panicked("Route.Key", v)}
+			text, err = "", &panicError{toPanicError("Route.Key", v)}
 		}
 	}()
 	return h.route.Key(r, body)

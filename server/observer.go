@@ -7,8 +7,9 @@ import (
 )
 
 // An Observer gets the events of a guard; [Metrics] is one. Observe is called
-// synchronously and from many goroutines: it must be fast, safe for concurrent
-// use, and must not panic.
+// synchronously and from many goroutines: it must be fast, and safe for concurrent
+// use. The guard holds no lock meanwhile, so that Observe may call the guard. A panic is logged, and
+// ends nothing else.
 //
 // ctx is the ctx of the call or the run that the event is about, with its values. An event about
 // several runs, or about no run, has a ctx without values of a call. ctx may have ended.
@@ -55,7 +56,7 @@ type Event = store.Event
 
 // A Tracer is an [Observer] that also hears when calls and runs begin and end. It may put a span into
 // their ctx. The ctx that it returns must be derived from the ctx that it was given. As [Config].Observer it is
-// called as an Observer is: it must be fast, and must not panic.
+// called as an Observer is. A method that panics counts as not called.
 type Tracer interface {
 	Observer
 	// CallStarted is called for each call with a valid key, before the store is asked. The events of

@@ -75,19 +75,19 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 	return p
 }
 
-// unrendered is the answer to a refusal if there is no renderer.
-func unrendered(p wire.Problem) Response {
+// responseOf is the answer to a refusal if there is no renderer.
+func responseOf(p wire.Problem) Response {
 	return Response{
 		Status: p.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: p.JSON(),
 	}
 }
 
-// rendered is the answer that p gets in the service's own shape. A broken renderer makes p
+// renderProblem is the answer that p gets in the service's own shape. A broken renderer makes p
 // a 500 in the shape of this package. c names the line in the log. The answer must have
 // status; 0 means any status of a refusal.
-func (g *Guard) rendered(r *http.Request, c *engine.Call, p wire.Problem, status int) Response {
+func (g *Guard) renderProblem(r *http.Request, c *engine.Call, p wire.Problem, status int) Response {
 	if g.cfg.RenderProblem == nil {
-		return unrendered(p)
+		return responseOf(p)
 	}
 	answer, err := g.render(r, p)
 	if err == nil && status != 0 && answer.Status != status {
@@ -100,14 +100,14 @@ func (g *Guard) rendered(r *http.Request, c *engine.Call, p wire.Problem, status
 		Level: slog.LevelError, Message: "RenderProblem failed: answered with 500", Code: p.Code, Route: c.Route.Name, ID: c.ID, Err: err,
 	}})
 	p.Status = http.StatusInternalServerError
-	return unrendered(p)
+	return responseOf(p)
 }
 
 // render calls the renderer. Its panic is an error: a refusal must be answered as one.
 func (g *Guard) render(r *http.Request, p wire.Problem) (answer Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			answer, err = Response{}, panicked("RenderProblem", v)
+			answer, err = Response{}, toPanicError("RenderProblem", v)
 		}
 	}()
 	answer = g.cfg.RenderProblem(r, p)
@@ -122,7 +122,7 @@ func (g *Guard) renderedFailure(r *http.Request, c *engine.Call, failure typedPr
 	if g.cfg.RenderProblem == nil {
 		return failure.response()
 	}
-	return g.rendered(r, c, wire.Problem{
+	return g.renderProblem(r, c, wire.Problem{
 		Type: failure.Type, Title: failure.Title, Status: failure.Status, Detail: failure.Detail,
 		Instance: urn + c.ID.String(), Code: wire.Code(failure.Code),
 		Retryable: failure.Status >= http.StatusInternalServerError || neverStored(failure.Status),

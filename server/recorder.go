@@ -237,7 +237,7 @@ func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response)
 		return res
 	}
 	r.sniff()
-	if header, body, ok := r.redacted(redact); ok {
+	if header, body, ok := r.redactAnswer(redact); ok {
 		if text := r.sent.Get(wire.HeaderForward); text != "" { // redact cannot change it
 			header.Set(wire.HeaderForward, text)
 		}
@@ -256,9 +256,9 @@ func (r *recorder) tell(fate Fate) {
 	}
 }
 
-// redacted returns the part of the answer that is stored, or false if nothing is. The
-// redacted answer has the same limit of size.
-func (r *recorder) redacted(redact func(Response) (Response, error)) (http.Header, []byte, bool) {
+// redactAnswer returns the part of the answer that is stored, or false if nothing is. The
+// redactAnswer answer has the same limit of size.
+func (r *recorder) redactAnswer(redact func(Response) (Response, error)) (http.Header, []byte, bool) {
 	if redact == nil {
 		return r.sent, r.body, true
 	}

@@ -99,7 +99,7 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	}
 	p := g.problem(c, &out)
 	h.logRefusal(r, c, p, &out)
-	answer := g.rendered(r, &c.Call, p, 0)
+	answer := g.renderProblem(r, &c.Call, p, 0)
 	header := w.Header()
 	challenge(header, answer.Status)
 	set := newHeaderSetter(header)

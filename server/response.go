@@ -164,7 +164,7 @@ func (h *guarded) redactor(ctx context.Context, c *call) func(Response) (Respons
 	return func(r Response) (stored Response, err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				err = panicked("Redact", v)
+				err = toPanicError("Redact", v)
 			}
 			if err != nil {
 				h.guard.observe(ctx, Event{Kind: EventRedactError, Route: c.Route.Name, ID: c.ID, Err: err})
@@ -177,9 +177,9 @@ func (h *guarded) redactor(ctx context.Context, c *call) func(Response) (Respons
 	}
 }
 
-// panicked is the error for a panic of a callback that sees answers. Only the
+// toPanicError is the error for a panic of a callback that sees answers. Only the
 // runtime's own values have a text that cannot hold a part of one.
-func panicked(callback string, v any) error {
+func toPanicError(callback string, v any) error {
 	if err, ok := v.(runtime.Error); ok {
 		return fmt.Errorf("server: %s panicked: %w", callback, err)
 	}

@@ -7,9 +7,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,16 +77,52 @@ func (s *soaked) until(ctx context.Context, client *http.Client, r blackboxtest.
 // caller sees a 500, each key that completes has one effect, and an undo leaves none.
 func TestSessionsKilled(t *testing.T) {
 	t.Parallel()
+	soakCalls(t, "WORK=5ms", "LEASE=3s", func([]*blackboxtest.Process, <-chan struct{}) {})
+}
+
+// The same on a busy machine, where processes stop for longer than their leases. A handler that lost its lease fails in
+// words of its own, and its caller hears that the lease was lost, or that the outcome is unknown.
+func TestSessionsKilled_leasesLost(t *testing.T) {
+	t.Parallel()
+	soakCalls(t, "WORK=100ms", "LEASE=400ms", func(replicas []*blackboxtest.Process, stop <-chan struct{}) {
+		for range 3 {
+			loop := exec.Command("sh", "-c", "while :; do :; done")
+			require.NoError(t, loop.Start())
+			defer func() {
+				_ = loop.Process.Kill()
+				_ = loop.Wait() // it was killed
+			}()
+		}
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(rand.IntN(400)) * time.Millisecond):
+			}
+			p := replicas[i%len(replicas)]
+			p.Signal(syscall.SIGSTOP)
+			time.Sleep(time.Duration(400+rand.IntN(400)) * time.Millisecond)
+			p.Signal(syscall.SIGCONT)
+		}
+	})
+}
+
+// soakCalls makes calls of replicas with this environment, while sessions are killed and disturb runs, until its channel
+// is closed.
+func soakCalls(t *testing.T, work, lease string, disturb func([]*blackboxtest.Process, <-chan struct{})) {
+	t.Helper()
 	database := pgtest.URL(t)
-	sink := ledger(t, database, "LEASE=3s")
+	sink := ledger(t, database, lease)
 	replicas := []*blackboxtest.Process{
-		ledger(t, database, "WORK=5ms", "LEASE=3s", "SINK_URL="+sink.URL), ledger(t, database, "WORK=5ms", "LEASE=3s", "SINK_URL="+sink.URL),
+		ledger(t, database, work, lease, "SINK_URL="+sink.URL), ledger(t, database, work, lease, "SINK_URL="+sink.URL),
 	}
 	pool := connect(t, database)
 	ctx, cancel := context.WithTimeout(t.Context(), *soak+5*time.Minute)
 	defer cancel()
 	seen := &soaked{statuses: make(map[int]int), last: make(map[string]int)}
 	stop, kills := make(chan struct{}), make(chan int, 1)
+	var disturbed sync.WaitGroup
+	disturbed.Go(func() { disturb(replicas, stop) })
 	go func() { kills <- killSessions(ctx, pool, stop) }()
 	end := time.Now().Add(*soak)
 	var callers sync.WaitGroup
@@ -93,6 +131,7 @@ func TestSessionsKilled(t *testing.T) {
 	}
 	callers.Wait()
 	close(stop)
+	disturbed.Wait()
 
 	killed := <-kills
 	t.Logf("%v: %d sessions killed; answers by status: %v; keys: %d", *soak, killed, seen.statuses, len(seen.last))

@@ -15,16 +15,22 @@ var ErrNoForwardKey = errors.New("server: the request names no forward key")
 // same run it returns the same fate.
 func Barrier(ctx context.Context) (store.Fate, error) {
 	var fate store.Fate
+	var failed *Attempt // of whose failure the Observer hears when the attempt is not locked
 	err := withAttempt(ctx, func(a *Attempt) error {
 		if a.run.call.Forward.IsZero() {
 			return ErrNoForwardKey
 		}
 		if a.fate == 0 && a.cause == nil {
-			a.cancelForward(ctx)
+			if a.cancelForward(ctx); a.cause != nil && a.refusal != wire.InProgress && !errors.Is(a.cause, store.ErrConflict) {
+				failed = a
+			}
 		}
 		fate = a.fate
 		return a.cause
 	})
+	if failed != nil {
+		failed.run.engine.observeStoreError(ctx, failed.run.call, err)
+	}
 	return fate, err
 }
 
@@ -47,7 +53,6 @@ func (a *Attempt) cancelForward(ctx context.Context) {
 		a.cause, a.refusal = err, wire.InProgress
 	case err != nil:
 		a.cause, a.refusal = err, StoreRefusal(err).Code
-		e.observeStoreError(ctx, c, err)
 	default:
 		if c.Inbound.ForwardRan && (!existed || before.State == store.StateCancelled) {
 			a.fate = store.Ran // its record has been swept since, maybe before an earlier run of this undo

@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// An intruder is a Tracer that does something in each of its methods.
+type intruder struct {
+	do    func(ctx context.Context)
+	calls atomic.Int64
+}
+
+func (i *intruder) intrude(ctx context.Context) {
+	i.calls.Add(1)
+	i.do(ctx)
+}
+
+func (i *intruder) Observe(ctx context.Context, _ server.Event) { i.intrude(ctx) }
+
+func (i *intruder) CallStarted(ctx context.Context, _ server.CallEvent) context.Context {
+	i.intrude(ctx)
+	return ctx
+}
+
+func (i *intruder) RunStarted(ctx context.Context, _ server.CallEvent) context.Context {
+	i.intrude(ctx)
+	return ctx
+}
+func (i *intruder) CallEnded(ctx context.Context) { i.intrude(ctx) }
+func (i *intruder) RunEnded(ctx context.Context)  { i.intrude(ctx) }
+
+func (i *intruder) Trace(ctx context.Context) string {
+	i.intrude(ctx)
+	return "trace"
+}
+
+// What an Observer does changes no answer: it panics, takes its time, asks the guard, or changes the run that it hears of.
+func TestCallbacks_observer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		do   func(ctx context.Context, g *server.Guard)
+	}{
+		{"panics", func(context.Context, *server.Guard) { panic("boom") }},
+		{"is slow", func(context.Context, *server.Guard) { time.Sleep(time.Second) }},
+		{"looks a key up", func(ctx context.Context, g *server.Guard) {
+			_, _ = g.Lookup(context.WithoutCancel(ctx), "unscoped", childkey.MustParse("other"))
+		}},
+		{"lists", func(ctx context.Context, g *server.Guard) {
+			_, _ = g.ListStuck(context.WithoutCancel(ctx), store.ListRequest{})
+		}},
+		{"calls the functions of a handler", func(ctx context.Context, _ *server.Guard) {
+			server.Fence(ctx)
+			_ = server.Settle(ctx)
+			_, _ = server.Barrier(ctx)
+		}},
+	} {
+		for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+			t.Run(fmt.Sprint(tt.name, ", ", effect), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var g *server.Guard
+					seen := &intruder{do: func(ctx context.Context) { tt.do(ctx, g) }}
+					s := &flaky{TxStore: memstore.New()}
+					s.renew = func(context.Context, []store.Owner, time.Duration) (store.Renewal, error) {
+						return store.Renewal{}, errDown
+					}
+					g = newGuard(t, s, server.Config{Observer: seen, Lease: time.Minute})
+					h := newRoute(t, g, effect, func(w http.ResponseWriter, r *http.Request) {
+						switch r.Header.Get("How") {
+						case "panic":
+							panic(http.ErrAbortHandler)
+						case "long":
+							<-r.Context().Done()
+						}
+						fmt.Fprint(w, "done")
+					})
+					requireAnswer(t, send(h, "k", "b"), http.StatusOK, "done", false)
+					requireAnswer(t, send(h, "k", "b"), http.StatusOK, "done", true)
+					requireCode(t, send(h, "k", "other"), wire.KeyReused)
+					require.PanicsWithValue(t, http.ErrAbortHandler, func() { send(h, "p", "b", "How", "panic") })
+					began := time.Now()
+					send(h, "long", "b", "How", "long") // its lease is lost
+					require.Less(t, time.Since(began), 2*time.Minute)
+					require.Greater(t, seen.calls.Load(), int64(20))
+				})
+			})
+		}
+	}
+}
+
+// A barrier whose store fails tells the Observer, who may ask for the fate himself.
+func TestCallbacks_observerOfABarrier(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	seen := &intruder{do: func(ctx context.Context) {
+		if _, err := server.Barrier(ctx); errors.Is(err, errDown) {
+			asked++
+		}
+	}}
+	g := newGuard(t, failingCancel{memstore.New()}, server.Config{Observer: seen})
+	h := newRoute(t, g, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		require.ErrorIs(t, err, errDown)
+	})
+	requireCode(t, send(h, "undo", "b", wire.HeaderCancels, "forward"), wire.StoreUnavailable)
+	require.Positive(t, asked)
+}
+
+// A failingCancel is a store that cannot cancel.
+type failingCancel struct{ *memstore.Store }
+
+func (failingCancel) Cancel(context.Context, store.CancelRequest) (store.Record, bool, error) {
+	return store.Record{}, false, errDown
+}
