@@ -27,6 +27,7 @@ func TestAudit_filter(t *testing.T) {
 	form.Set("which", "all")
 	done := s.post("/confirm", form).form("/do")
 	done.Set("reason", "a test")
+	done.Set("count", done.Get("total"))
 	result := s.post("/do", done)
 	require.Contains(t, result.text(), "ended")
 

@@ -17,6 +17,7 @@ type confirmData struct {
 	AtLeast bool
 	Back    string
 	Failure string // why the last try was refused
+	Typed   bool   // the person types how many targets there are
 }
 
 // resultData is the state of a job after a part of it.
@@ -41,7 +42,7 @@ func (c *Console) prepare(w http.ResponseWriter, r *http.Request) (*job, verb, w
 		c.fail(w, r, http.StatusNotFound, "The console has no such source, it cannot change it, or there is no such verb. Nothing was changed.")
 		return nil, verb{}, nil, false
 	}
-	if why := c.refuses(j, v); why != "" {
+	if why := cmp.Or(c.refuses(j, v), j.tooWide()); why != "" {
 		c.fail(w, r, http.StatusBadRequest, why+" Nothing was changed.")
 		return nil, verb{}, nil, false
 	}
@@ -99,7 +100,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) {
 func (c *Console) askConfirmation(w http.ResponseWriter, r *http.Request, status int, j *job, v verb, shop workshop, failure string) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := confirmData{Job: j, Verb: v, Noun: j.Kind, Back: c.back(j), Failure: failure}
+	d := confirmData{Job: j, Verb: v, Noun: j.Kind, Back: c.back(j), Failure: failure, Typed: j.wantsCount(v)}
 	var err error
 	if j.All() {
 		d.Sample, j.Total, d.AtLeast, err = j.count(ctx, shop)
@@ -140,7 +141,7 @@ func (c *Console) do(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if err := cmp.Or(j.check(), checkValues(j, v)); err != nil {
+	if err := cmp.Or(j.check(), checkValues(j, v), j.checkCount(v, r.PostForm.Get("count"))); err != nil {
 		c.askConfirmation(w, r, http.StatusBadRequest, j, v, shop, err.Error())
 		return
 	}

@@ -27,7 +27,8 @@ const maxSelected = 2 * pageRows
 type job struct {
 	Kind, Source, Verb string
 	// Targets are the named targets, each with the version that the person saw. Without any, the job is for all
-	// that match Filter and that are older than Until.
+	// that match Filter and that are not younger than Until. That is the source's time when it counted them for the
+	// confirmation; zero before.
 	Targets []named
 	Filter  url.Values
 	Until   time.Time
@@ -89,7 +90,6 @@ func (j *job) parseTargets(form url.Values) error {
 		if j.Filter, err = url.ParseQuery(form.Get("filter")); err != nil {
 			return badInput("The form is damaged. Nothing was changed.")
 		}
-		j.Until = time.Now()
 		if nanos, err := strconv.ParseInt(form.Get("until"), 10, 64); err == nil {
 			j.Until = time.Unix(0, nanos)
 		}
@@ -116,6 +116,44 @@ func (j *job) parseTargets(form url.Values) error {
 // All reports whether the job is for all that match a filter.
 func (j *job) All() bool { return j.Targets == nil }
 
+// includes reports whether a target that was created at a time is one of all that match. now is the source's time: the first
+// one that is read is the bound of the job.
+func (j *job) includes(created, now time.Time) bool {
+	if j.Until.IsZero() {
+		j.Until = now
+	}
+	return !created.After(j.Until)
+}
+
+// tooWide says why a job must not be for all that match its filter; "": it may. The command fanonce has the same rule: all
+// at once are only keys that need a person, and sagas that are not finished.
+func (j *job) tooWide() string {
+	if !j.All() {
+		return ""
+	}
+	if j.Kind == kindKey {
+		if f, err := parseKeyFilter(j.Filter); err != nil || f.Windowed() {
+			return "Only keys that need a person can be changed all at once. Select the rows that you mean."
+		}
+		return ""
+	}
+	if f, err := parseSagaFilter(j.Filter); err != nil || f.Windowed() {
+		return "Only sagas that are not finished can be changed all at once. Select the rows that you mean."
+	}
+	return ""
+}
+
+// wantsCount reports whether the person types how many targets there are: else a filter that is too wide goes unnoticed.
+func (j *job) wantsCount(v verb) bool { return j.All() && v.Harm }
+
+// checkCount refuses a job whose number of targets was not typed. A job that goes on was confirmed before.
+func (j *job) checkCount(v verb, typed string) error {
+	if j.wantsCount(v) && j.Cursor == "" && j.Done+j.Refused == 0 && strings.TrimSpace(typed) != strconv.FormatInt(j.Total, 10) {
+		return badInput("Type the number " + strconv.FormatInt(j.Total, 10) + ", which says how many are changed.")
+	}
+	return nil
+}
+
 // refuse keeps the text of a refusal, if there is place.
 func (j *job) refuse(text string) {
 	if len(j.Refusals) < maxRefusals {
@@ -133,7 +171,10 @@ func (j *job) Fields() []field {
 		{"total", strconv.FormatInt(j.Total, 10)},
 	}
 	if j.All() {
-		fields = append(fields, field{"which", "all"}, field{"filter", j.Filter.Encode()}, field{"until", strconv.FormatInt(j.Until.UnixNano(), 10)})
+		fields = append(fields, field{"which", "all"}, field{"filter", j.Filter.Encode()})
+		if !j.Until.IsZero() {
+			fields = append(fields, field{"until", strconv.FormatInt(j.Until.UnixNano(), 10)})
+		}
 	}
 	for _, t := range j.Targets {
 		fields = append(fields, field{"id", t.ID.String() + ":" + strconv.FormatInt(t.Version, 10)})
@@ -159,6 +200,8 @@ func (j *job) Left() int64 { return max(j.Total-j.Done-j.Refused, 0) }
 // check refuses a job whose form is not filled in.
 func (j *job) check() error {
 	switch {
+	case j.All() && j.Until.IsZero():
+		return badInput("The form is damaged. Nothing was changed.")
 	case j.Reason == "":
 		return badInput("A reason is required: it goes to the audit log.")
 	case len(j.auditReason()) > store.MaxReasonBytes:

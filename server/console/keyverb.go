@@ -104,22 +104,13 @@ func (k keyWork) page(ctx context.Context, j *job, cursor string, limit int) ([]
 	if err != nil {
 		return nil, "", err
 	}
-	var records []store.Record
-	if f.Windowed() {
-		req := f.browseRequest(j.Until, at, limit)
-		if req.To.IsZero() {
-			req.To = j.Until
-		}
-		records, err = k.store.Reader.Browse(ctx, req)
-	} else {
-		records, err = k.store.Reader.List(ctx, f.listRequest(at, limit))
-	}
+	records, err := k.store.Reader.List(ctx, f.listRequest(at, limit))
 	if err != nil {
 		return nil, "", err
 	}
 	targets := make([]target, 0, len(records))
 	for i := range records {
-		if !records[i].CreatedAt.After(j.Until) {
+		if j.includes(records[i].CreatedAt, records[i].Now) {
 			targets = append(targets, keyTarget(&records[i]))
 		}
 	}

@@ -89,6 +89,7 @@ func TestConsole_postgres(t *testing.T) {
 	require.Contains(t, confirmation.text(), "150 keys")
 	done := confirmation.form("/do")
 	done.Set("reason", "the bank has no charge")
+	done.Set("count", done.Get("total"))
 	result := s.post("/do", done)
 	for strings.Contains(result.Body.String(), "data-continue") {
 		result = s.post("/do", result.form("/do"))

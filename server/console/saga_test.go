@@ -325,6 +325,7 @@ func TestVerbs_allSagas(t *testing.T) {
 		require.Contains(t, confirmation.text(), "Abandon: 21 sagas")
 		done := confirmation.form("/do")
 		done.Set("reason", "the shop is closed")
+		done.Set("count", done.Get("total"))
 		require.Contains(t, s.post("/do", done).text(), `<dd id="done">21</dd>`)
 		for _, id := range ids {
 			shop.requireStatus(t, id, journal.Abandoned)

@@ -114,7 +114,9 @@ func (s sagaWork) page(ctx context.Context, j *job, cursor string, limit int) ([
 	}
 	targets := make([]target, 0, len(records))
 	for i := range records {
-		targets = append(targets, sagaTarget(&records[i]))
+		if j.includes(records[i].CreatedAt, records[i].Now) {
+			targets = append(targets, sagaTarget(&records[i]))
+		}
 	}
 	if n := len(records); n == limit {
 		return targets, sagaCursorText(&records[n-1]), nil

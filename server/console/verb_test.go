@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -265,6 +266,7 @@ func TestVerbs_all(t *testing.T) {
 		require.Contains(t, confirmation.text(), "701 keys")
 		done := confirmation.form("/do")
 		done.Set("reason", "the provider is back")
+		done.Set("count", done.Get("total"))
 		batch := done.Get("batch")
 		require.NotEmpty(t, batch)
 		time.Sleep(time.Millisecond)
@@ -293,6 +295,67 @@ func TestVerbs_all(t *testing.T) {
 	})
 }
 
+// All at once are only keys that need a person, and the person types how many these are. The bound is the store's time.
+func TestVerbs_allIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.many(t, 20)
+	s := f.site(t)
+	require.NotContains(t, s.get("/keys?state=any").Body.String(), `value="all"`)
+	require.Contains(t, s.get("/keys?state=unknown").Body.String(), `value="all"`)
+	form := s.get("/keys?state=any").form("/confirm")
+	form.Set("verb", "forget")
+	form.Set("which", "all")
+	for _, at := range []string{"/confirm", "/do"} {
+		refused := s.post(at, form)
+		require.Equal(t, http.StatusBadRequest, refused.Code, at)
+		require.Contains(t, refused.text(), "Only keys that need a person can be changed all at once")
+	}
+
+	form = s.get("/keys?state=unknown").form("/confirm")
+	form.Set("verb", "forget")
+	form.Set("which", "all")
+	done := s.post("/confirm", form).form("/do")
+	done.Set("reason", "a test")
+	for _, typed := range []string{"", "20", "yes"} {
+		done.Set("count", typed)
+		refused := s.post("/do", done)
+		require.Equal(t, http.StatusBadRequest, refused.Code)
+		require.Contains(t, refused.text(), "Type the number 21")
+	}
+	before, err := f.Reader().Attention(context.Background())
+	require.NoError(t, err)
+	require.EqualValues(t, 21, before.Unknown)
+	unbounded := maps.Clone(done)
+	unbounded.Del("until")
+	unbounded.Set("count", "21")
+	require.Contains(t, s.post("/do", unbounded).text(), "damaged")
+	done.Set("count", "21")
+	require.Contains(t, s.post("/do", done).text(), `<dd id="done">21</dd>`)
+}
+
+// An aheadReader has the clock of another machine, which is three hours ahead.
+type aheadReader struct{ store.Reader }
+
+func (a aheadReader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	records, err := a.Reader.List(ctx, req)
+	for i := range records {
+		records[i].CreatedAt, records[i].Now = records[i].CreatedAt.Add(3*time.Hour), records[i].Now.Add(3*time.Hour)
+	}
+	return records, err
+}
+
+func TestVerbs_allByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.many(t, 20)
+	s := newSite(t, console.Config{Stores: []console.Store{{Name: "orders", Reader: aheadReader{f.Store.Reader()}, Guard: f.guard}}})
+	form := s.get("/keys?state=unknown").form("/confirm")
+	form.Set("verb", "run-again")
+	form.Set("which", "all")
+	require.Contains(t, s.post("/confirm", form).text(), "21 keys")
+}
+
 // A person who closes the page in the middle loses nothing: a new job from the list does what is left.
 func TestVerbs_resume(t *testing.T) {
 	t.Parallel()
@@ -306,6 +369,7 @@ func TestVerbs_resume(t *testing.T) {
 			form.Set("which", "all")
 			done := s.post("/confirm", form).form("/do")
 			done.Set("reason", "test keys")
+			done.Set("count", done.Get("total"))
 			return done
 		}
 		first := s.post("/do", begin())

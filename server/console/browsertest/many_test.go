@@ -112,6 +112,7 @@ func (t *tab) settleAll(route string) {
 	t.visit(prefix + "/keys?in=orders&state=unknown&route=" + url.QueryEscape(route))
 	t.click(`//main//button[@name="which"][@value="all"]`)
 	require.Regexp(t, `at least [0-9,]+ keys|[0-9,]+ keys`, t.main(), "the confirmation names the count")
+	t.typeCount()
 	t.write(`//*[@id="reason"]`, "the bank was down")
 }
 

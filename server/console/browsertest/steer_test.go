@@ -16,9 +16,18 @@ import (
 // send is the button of a confirmation.
 const send = `//main//form[contains(@action, "/do")]//button[contains(@class, "main")]`
 
+// typeCount types the number of targets, where a confirmation asks for it.
+func (t *tab) typeCount() {
+	t.Helper()
+	if total := eval[string](t, `document.querySelector("#count") ? document.querySelector("form[action$='/do'] [name=total]").value : ""`); total != "" {
+		t.write(`//*[@id="count"]`, total)
+	}
+}
+
 // confirmed gives the reason on a confirmation, and sends it.
 func (t *tab) confirmed(reason string) {
 	t.Helper()
+	t.typeCount()
 	t.write(`//*[@id="reason"]`, reason)
 	t.clicks++
 	require.Equal(t, http.StatusOK, t.load(press(send)))
