@@ -138,7 +138,7 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 
 // List implements [store.Reader]. A list with a Parent needs the index of children that [AddReaderIndexes] makes, and
 // without it returns an error wrapping [store.ErrNoIndex]. Other lists read the notes of the keys that need a person.
-// For dead runs List reads the index of Opaque records.
+// For dead runs List reads the index of the 10,000 youngest Opaque records, and the notes that a sweep makes of older ones.
 func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if err := req.Check(); err != nil {
 		return nil, wrap("list", err)
@@ -184,6 +184,7 @@ func listing(q *readerQueries, req store.ListRequest) (all []pgkit.Statement) {
 	}
 	if len(noted) < len(states) && (req.Effect == 0 || req.Effect == store.Opaque) {
 		delete(args, "effect")
+		args["young"] = int64(opaqueWindow)
 		all = append(all, q.ReaderDead.Bind(args))
 	}
 	return all

@@ -89,7 +89,7 @@ var questionIndexes = []struct {
 	{"browse", []string{"idempotency_created_at"}},
 	{"attention", []string{"idempotency_attention_created_at", "idempotency_pkey"}},
 	{"count attention", []string{"idempotency_pkey"}},
-	{"dead", []string{"idempotency_opaque"}},
+	{"dead", []string{"idempotency_opaque", "idempotency_attention_created_at", "idempotency_pkey"}},
 	{"children", []string{"idempotency_children"}},
 	{"sweep lag", []string{"idempotency_expires_at"}},
 	{"young", []string{"idempotency_created_at"}},

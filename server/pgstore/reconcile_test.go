@@ -128,3 +128,43 @@ func TestReconcile_processes(t *testing.T) {
 		})
 	}
 }
+
+// A dead run that is older than many other Opaque records is found by the sweep, and listed from then on.
+func TestList_deadRunBehindManyOpaqueRecords(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	fill := func(records int) {
+		exec(t, look, `insert into idempotency (fence, created_at, lease_until, expires_at, effect, fingerprint_version, key, token, fingerprint, state, status, replay_until, route, memo)
+			select 1, now() - n * interval '1 ms', now(), now() + interval '2 days', 3, 1, gen_random_uuid(), gen_random_uuid(), sha256('x'), 2, 200, now(), 'charge', ''
+			from generate_series(1, $1) n`, records)
+	}
+	dead := claimOf(random())
+	dead.Effect, dead.Route = store.Opaque, "charge"
+	claimAs(t, s, dead)
+	lapse(t, look)
+	listed := func() []store.Record {
+		all, err := s.Reader().List(t.Context(), store.ListRequest{States: []store.State{store.StateInProgress}, Effect: store.Opaque, Limit: 10})
+		require.NoError(t, err)
+		return all
+	}
+	require.Len(t, listed(), 1, "among the youngest")
+	exec(t, look, "update idempotency set created_at = created_at - interval '1 hour'")
+	fill(11_000)
+	require.Empty(t, listed(), "behind the youngest, and not noted")
+	_, err := s.Sweep(t.Context(), 100)
+	require.NoError(t, err)
+	require.Len(t, listed(), 1, "noted")
+	a, err := s.Reader().Attention(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.Attention{}, a, "nobody has to decide yet")
+	to := store.StateUnknown
+	_, ok, err := s.Quarantine(t.Context(), store.QuarantineRequest{ID: dead.ID, From: 1, To: to, Route: "charge"})
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Empty(t, listed())
+	_, err = s.Sweep(t.Context(), 100)
+	require.NoError(t, err)
+	a, err = s.Reader().Attention(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, a.Unknown, "its note is that of the unknown key")
+}

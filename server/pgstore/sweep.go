@@ -40,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		n += more
 	}
 	if err == nil && n < limit {
-		err = errors.Join(s.dropDueAnswers(ctx, limit), s.sweepAttention(ctx), s.db.FindShards(ctx))
+		err = errors.Join(s.dropDueAnswers(ctx, limit), s.sweepAttention(ctx), s.findDead(ctx), s.db.FindShards(ctx))
 		if err == nil && s.cfg.Answers == AnswersPartitioned {
 			_, err = s.lookAtPartitions(ctx, s.db.Pool) // somebody else may have made some
 		}
@@ -111,8 +111,9 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 // An answerSweep is how far this process has come with dropping answers that are
 // past their time and in their records.
 type answerSweep struct {
-	mu    sync.Mutex
-	after time.Time
+	mu     sync.Mutex
+	after  time.Time
+	opaque store.Cursor // how far it has come with looking for dead runs
 }
 
 // answerWindow is how many records are looked at for each answer that may be
@@ -177,6 +178,37 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) (dropped int64, err 
 		s.answers.after = w.end.Time
 	}
 	return w.dropped, nil
+}
+
+// opaqueWindow is how many Opaque records one statement looks at.
+const opaqueWindow = 10_000
+
+// findDead notes the dead runs among the Opaque records, window after window for a while. The next call goes on there,
+// and from the start after the end. Lists read the notes, and the youngest records beside them.
+func (s *Store) findDead(ctx context.Context) error {
+	if s.query().distributed { // its lists read all Opaque records
+		return nil
+	}
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	for end := time.Now().Add(dropFor); time.Now().Before(end); {
+		st := s.query().FindDead.Bind(pgx.NamedArgs{
+			"after_created_at": after(s.answers.opaque.CreatedAt), "after_key": toUUID(s.answers.opaque.ID), "window": int64(opaqueWindow),
+		})
+		var count int64
+		_, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (struct{}, error) {
+			var last pgtype.Timestamptz
+			var key pgtype.UUID
+			err := row.Scan(&count, &last, &key)
+			s.answers.opaque = store.Cursor{CreatedAt: last.Time, ID: key.Bytes}
+			return struct{}{}, err
+		})
+		if err != nil || count < opaqueWindow {
+			s.answers.opaque = store.Cursor{}
+			return err
+		}
+	}
+	return nil
 }
 
 // auditBatch is how many lines of the audit log one statement deletes.

@@ -9,7 +9,7 @@ create table idempotency_attention (
   noted_at   timestamptz not null,
   fence      bigint      not null,
   key        uuid        not null primary key,
-  -- 4: unknown, 5: quarantined, 2: completed as a dead letter.
+  -- 4: unknown, 5: quarantined, 2: completed as a dead letter, 1: a dead run of an Opaque claim, for its reconciler.
   state      smallint    not null
 );
 
