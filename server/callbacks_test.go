@@ -128,3 +128,64 @@ type failingCancel struct{ *memstore.Store }
 func (failingCancel) Cancel(context.Context, store.CancelRequest) (store.Record, bool, error) {
 	return store.Record{}, false, errDown
 }
+
+// A function of a route or of the guard panics before the claim, or while it makes an answer. The key is as usable as
+// before: the next call runs, or gets its replay.
+func TestCallbacks_panicsLeaveTheKeyUsable(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"scope", "policy", "key", "fingerprint", "memo", "handler", "redact", "render problem"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			panics := true
+			enter := func(function string) {
+				if panics && function == name {
+					panic(http.ErrAbortHandler)
+				}
+			}
+			g, err := server.NewGuard(memstore.New(), func(*http.Request) (string, error) { enter("scope"); return "s", nil }, server.Config{
+				KeyPolicy: func(childkey.Key) error { enter("policy"); return nil },
+				RenderProblem: func(_ *http.Request, p wire.Problem) server.Response {
+					enter("render problem")
+					return server.Response{Status: p.Status, Body: []byte("refused")}
+				},
+			})
+			require.NoError(t, err)
+			runs := 0
+			h, err := g.Route(server.Route{
+				Effect: server.Opaque, Name: "r",
+				Key: func(r *http.Request, _ []byte) (string, error) {
+					enter("key")
+					return r.Header.Get(wire.HeaderKey), nil
+				},
+				Fingerprint: func(_ *http.Request, body []byte) ([]byte, error) { enter("fingerprint"); return body, nil },
+				Memo:        func(*http.Request, []byte) ([]byte, error) { enter("memo"); return []byte("m"), nil },
+				Redact:      func(r server.Response) (server.Response, error) { enter("redact"); return r, nil },
+				Reconcile: func(context.Context, store.Record) (server.Resolution, error) {
+					return server.NeverHappened(), nil
+				},
+			}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				enter("handler")
+				runs++
+				fmt.Fprint(w, "done")
+			}))
+			require.NoError(t, err)
+			func() {
+				defer func() { _ = recover() }() // as net/http does
+				send(h, "k", "b")
+			}()
+			panics = false
+			w := send(h, "k", "b")
+			if name == "redact" { // it ran, and its answer is not stored
+				requireCodeOf(t, w.Header(), wire.ResponseGone)
+			} else {
+				require.Equal(t, http.StatusOK, w.Code)
+			}
+			require.Equal(t, 1, runs)
+		})
+	}
+}
+
+func requireCodeOf(t *testing.T, header http.Header, code wire.Code) {
+	t.Helper()
+	require.Equal(t, string(code), header.Get(wire.HeaderCode))
+}

@@ -13,8 +13,8 @@
 // decides which answers are stored, and what follows when a run fails or its process dies.
 // [Effect] has the table.
 //
-// A guard claims the key durably before the handler runs, and answers after the answer is
-// stored. The same engine guards plain functions ([Do]) and consumers of messages (package inbox).
+// A guard claims the key before the handler runs, and answers after claim and answer are
+// durable. The same engine guards plain functions ([Do]) and consumers of messages (package inbox).
 //
 // A handler passes its ctx to these functions: [Settle] changes how the run ends. [Barrier]
 // and [ForwardKey] serve an undo. [Fence], [InboundKey] and [store.OnComplete] serve special cases.

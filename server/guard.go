@@ -146,7 +146,7 @@ var ErrHandlerTimeout = engine.ErrHandlerTimeout
 
 // Shutdown ends the guard. New requests and waiting duplicates are refused with
 // store-unavailable. A claim whose run did not begin is released. [Guard.RunSweeper]
-// and every [Route].Reconcile end. Shutdown blocks until every run is settled, and
+// ends, and so does the ctx of every [Route].Reconcile. Shutdown blocks until every run is settled, and
 // until no request, sweep or heartbeat uses the store. Then it returns nil, and the
 // store may be closed.
 //
