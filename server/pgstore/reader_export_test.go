@@ -72,3 +72,25 @@ func (r *Reader) Settings(ctx context.Context) (Question, error) {
 	st := q.ReaderSettings.Bind(nil)
 	return Question{"settings", st.SQL, st.Args}, st.Err()
 }
+
+// Recurring are the statements that a store sends again and again without a request: of its sweep and its reconciler.
+func (s *Store) Recurring() ([]Question, error) {
+	q, start := s.query(), after(time.Time{})
+	var all []Question
+	for _, st := range []struct {
+		name string
+		pgkit.Statement
+	}{
+		{"sweep", q.Sweep.Bind(pgx.NamedArgs{"after": start, "limit": int64(100)})},
+		{"drop answers", q.DropAnswers.Bind(pgx.NamedArgs{"after": start, "limit": int64(100), "window": int64(leastWindow)})},
+		{"sweep attention", q.SweepAttention.Bind(nil)},
+		{"find dead", q.FindDead.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": int64(opaqueWindow)})},
+		{"size", q.Size.Bind(nil)},
+	} {
+		if err := st.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, Question{st.name, st.SQL, st.Args})
+	}
+	return all, nil
+}

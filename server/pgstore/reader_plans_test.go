@@ -23,6 +23,11 @@ type planNode struct {
 	Type     string     `json:"Node Type"`
 	Relation string     `json:"Relation Name"`
 	Index    string     `json:"Index Name"`
+	Removed  float64    `json:"Rows Removed by Filter"` // the mean of all loops
+	Loops    float64    `json:"Actual Loops"`
+	Hit      int        `json:"Shared Hit Blocks"`
+	Read     int        `json:"Shared Read Blocks"`
+	Time     float64    `json:"Actual Total Time"` // in milliseconds
 	Plans    []planNode `json:"Plans"`
 }
 
@@ -34,8 +39,9 @@ func (n *planNode) walk(visit func(*planNode)) {
 	}
 }
 
-// explain returns how the server would carry out a question under the reader's settings. mode is a plan_cache_mode.
-func explain(ctx context.Context, conn *pgx.Conn, settings, q pgstore.Question, mode string) (root planNode, err error) {
+// explain returns how the server would carry out a question under the reader's settings. mode is a plan_cache_mode, and
+// options are more ones of EXPLAIN.
+func explain(ctx context.Context, conn *pgx.Conn, settings, q pgstore.Question, mode string, options ...string) (root planNode, err error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return root, err
@@ -68,7 +74,7 @@ func explain(ctx context.Context, conn *pgx.Conn, settings, q pgstore.Question, 
 		return root, err
 	}
 	var text string
-	if err := tx.QueryRow(ctx, "explain (format json) "+execute).Scan(&text); err != nil {
+	if err := tx.QueryRow(ctx, "explain ("+strings.Join(append(options, "format json"), ", ")+") "+execute).Scan(&text); err != nil {
 		return root, err
 	}
 	var plans []struct{ Plan planNode }
