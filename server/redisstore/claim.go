@@ -16,7 +16,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
-	req = s.stored(req)
+	req = s.dropUnkept(req)
 	b := s.bucketOf(req.ID)
 	packed := packClaim(req)
 	firstSent, opaque := any(""), "0"
@@ -48,8 +48,8 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	return r, own, err
 }
 
-// stored returns req without what its record does not keep: see [Config].KeepRoutes.
-func (s *Store) stored(req store.ClaimRequest) store.ClaimRequest {
+// dropUnkept returns req without what its record does not keep: see [Config].KeepRoutes.
+func (s *Store) dropUnkept(req store.ClaimRequest) store.ClaimRequest {
 	if req.Effect != store.Opaque {
 		req.Memo = nil
 		if !s.cfg.KeepRoutes {
@@ -106,7 +106,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if err := req.Check(); err != nil {
 		return store.Record{}, false, err
 	}
-	req = s.stored(req)
+	req = s.dropUnkept(req)
 	return s.moveOn(ctx, takeOverScript, req.ID,
 		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), req.Route, req.Memo,
 		int(req.Fingerprint.Version), req.Fingerprint.Sum[:])

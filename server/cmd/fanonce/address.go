@@ -90,9 +90,9 @@ func hasService(file, name string) bool {
 	return err == nil
 }
 
-// malformed says what is wrong with an address that pgx does not read. It does not repeat the address, which can hold a
+// explainAddress says what is wrong with an address that pgx does not read. It does not repeat the address, which can hold a
 // password.
-func (a *app) malformed(address string) error {
+func (a *app) explainAddress(address string) error {
 	service, file := a.serviceOf(address)
 	if service == "" {
 		return errors.New("the database's address is malformed: want postgres://USER@HOST:PORT/NAME, " +

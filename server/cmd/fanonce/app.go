@@ -69,7 +69,7 @@ func (a *app) poolConfig(url string) (*pgxpool.Config, error) {
 	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, a.malformed(url)
+		return nil, a.explainAddress(url)
 	}
 	pgstore.Prepare(cfg)
 	cfg.MaxConns, cfg.MinConns = 4, 0
