@@ -53,7 +53,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	found, err := d.Filter.search(ctx, read, before)
-	d.Lines, d.Until, d.Failure = found.lines, found.until, explain(err)
+	d.Lines, d.Until, d.Failure = found.lines, found.until, c.explain(r, err)
 	if found.next > 0 {
 		d.Next = c.cfg.Prefix + "/audit?" + with(d.Filter.values(), "in", d.Source, "page", strconv.FormatInt(found.next, 10))
 	}

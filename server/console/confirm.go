@@ -108,7 +108,7 @@ func (c *Console) askConfirmation(w http.ResponseWriter, r *http.Request, status
 		d.Sample, err = j.see(ctx, shop)
 	}
 	if err != nil {
-		c.fail(w, r, http.StatusServiceUnavailable, explain(err)+" Nothing was changed.")
+		c.fail(w, r, http.StatusServiceUnavailable, c.explain(r, err)+" Nothing was changed.")
 		return
 	}
 	if j.Total != 1 || j.All() {

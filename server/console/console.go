@@ -118,6 +118,15 @@ func (c *Console) sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
+// explain is the function explain, and logs what the text leaves out.
+func (c *Console) explain(r *http.Request, err error) string {
+	text := explain(err)
+	if text == errorText {
+		c.log(r, slog.LevelError, "a read failed", slog.Any("error", err))
+	}
+	return text
+}
+
 // log writes one line about a request. It names the pattern and not the path: an ID is an attribute of its own.
 func (c *Console) log(r *http.Request, level slog.Level, text string, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.String("method", r.Method), slog.String("page", r.Pattern))

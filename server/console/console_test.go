@@ -52,8 +52,8 @@ func TestConsole_pages(t *testing.T) {
 	f := newFixture(t)
 	s := f.site(t)
 	for _, tt := range []struct{ at, want string }{
-		{"/", "unknown key"},
-		{"/", `href="/ops/keys?in=orders&amp;state=unknown"`},
+		{"/", "It is not known whether charge unknown took effect"},
+		{"/", `href="/ops/key?id=` + f.ids["unknown"].String() + `&amp;in=orders"`},
 		{"/keys", "a0000000"},
 		{"/keys?state=any", "charge completed"},
 		{"/key?in=orders&id=" + f.ids["completed"].String(), "First claim"},

@@ -56,11 +56,11 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, store.ErrNotFound):
 		status = http.StatusNotFound
 	default:
-		status, d.Failure = http.StatusServiceUnavailable, explain(err)
+		status, d.Failure = http.StatusServiceUnavailable, c.explain(r, err)
 	}
 	entries, err := s.Reader.AuditPage(ctx, store.AuditRequest{ID: id, Limit: auditRows})
 	if err != nil {
-		d.Failure = cmp.Or(d.Failure, explain(err))
+		d.Failure = cmp.Or(d.Failure, c.explain(r, err))
 	}
 	d.Audit = c.keyAudit(s.Name, entries)
 	if status == http.StatusNotFound && len(entries) > 0 && entries[0].Verb == store.VerbForget {

@@ -70,7 +70,7 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 	d := keysData{Source: s.Name, Sources: c.storeNames(), Filter: f, First: cursor == store.Cursor{}, Letters: f.State == stateDeadLetter}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
 	records, err := f.read(ctx, s.Reader, cursor, pageRows)
-	d.Failure = explain(err)
+	d.Failure = c.explain(r, err)
 	for i := range records {
 		d.Rows = append(d.Rows, keyRow{records[i], s.Name})
 	}

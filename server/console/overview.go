@@ -1,9 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,146 +14,155 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// overviewData is the page that a person opens first. The first part is the things that need a person.
+// needsOfSource is how many things of one kind the overview asks one source for. The lists have all of them.
+const needsOfSource = 50
+
+// overviewData is the page that a person opens first: one list of all that needs a person, the oldest first.
 type overviewData struct {
-	Tiles  []tile
-	Stores []storePanel
-	Sagas  []sagaPanel
+	Needs   []need
+	Unread  []unreadSource
+	More    []sourceLink // lists that have more than the page shows
+	Sources []sourceLink
 }
 
-// A tile counts the things of one kind that need a person, over all sources.
-type tile struct {
-	Kind, Noun string
-	Count      int64
-	AtLeast    bool
-	Oldest     time.Duration // 0: unknown
-	Parts      []tilePart    // the sources that have some
+// A need is one key or saga that needs a person.
+type need struct {
+	Kind, Name string // of the confirmation's form: key or saga; and for tests and styles
+	Source, ID string
+	Link       string
+	What       string // what happened, in plain words
+	Detail     string
+	At, Now    time.Time // by the clock of the source
+	Verbs      []verb
 }
 
-type tilePart struct {
-	Source, Link string
-	Count        int64
-	AtLeast      bool
-	Oldest       time.Duration
-	Failure      string // the source could not be asked
-}
+// An unreadSource could not be asked: it is not known whether something there needs a person.
+type unreadSource struct{ Name, Noun, Failure string }
 
-// add counts a part. A part without anything is left out.
-func (t *tile) add(p tilePart) {
-	if p.Count == 0 && p.Failure == "" {
-		return
-	}
-	t.Parts = append(t.Parts, p)
-	t.Count += p.Count
-	t.AtLeast = t.AtLeast || p.AtLeast
-	t.Oldest = max(t.Oldest, p.Oldest)
-}
+// A sourceLink leads to a list of one source.
+type sourceLink struct{ Name, Noun, Link string }
 
-// A storePanel is one store on the overview.
-type storePanel struct {
-	Name      string
-	Attention store.Attention
-	Oldest    map[string]time.Duration // of the kinds of attention
-	Estimate  store.Estimate
-	Failure   string
-}
-
-// A sagaPanel is one journal on the overview.
-type sagaPanel struct {
-	Name     string
-	Stats    journal.Stats
-	Estimate journal.Estimate
-	Failure  string
+// findings are what one source says.
+type findings struct {
+	needs  []need
+	more   []sourceLink
+	unread *unreadSource
 }
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := overviewData{
-		Stores: make([]storePanel, len(c.cfg.Stores)),
-		Sagas:  make([]sagaPanel, len(c.cfg.Sagas)),
-	}
+	operator := userOf(r).Role == Operator
+	found := make([]findings, len(c.cfg.Stores)+len(c.cfg.Sagas))
 	var all sync.WaitGroup // the sources are asked side by side: a slow one delays no other
-	for i := range d.Stores {
-		all.Go(func() { d.Stores[i] = storePanelOf(ctx, &c.cfg.Stores[i]) })
+	for i := range c.cfg.Stores {
+		all.Go(func() { found[i] = c.keysInNeed(r.WithContext(ctx), &c.cfg.Stores[i], operator) })
 	}
-	for i := range d.Sagas {
-		all.Go(func() { d.Sagas[i] = sagaPanelOf(ctx, &c.cfg.Sagas[i]) })
+	for i := range c.cfg.Sagas {
+		all.Go(func() { found[len(c.cfg.Stores)+i] = c.sagasInNeed(r.WithContext(ctx), &c.cfg.Sagas[i], operator) })
 	}
 	all.Wait()
-	d.Tiles = c.tiles(&d)
+	d := overviewData{Sources: c.sourceLinks()}
+	for _, f := range found {
+		d.Needs = append(d.Needs, f.needs...)
+		d.More = append(d.More, f.more...)
+		if f.unread != nil {
+			d.Unread = append(d.Unread, *f.unread)
+		}
+	}
+	slices.SortStableFunc(d.Needs, func(a, b need) int { return cmp.Compare(b.Now.Sub(b.At), a.Now.Sub(a.At)) })
 	c.render(w, r, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", Live: true, Data: &d})
 }
 
-func storePanelOf(ctx context.Context, s *Store) storePanel {
-	p := storePanel{Name: s.Name, Oldest: make(map[string]time.Duration)}
-	var err error
-	if p.Attention, err = s.Reader.Attention(ctx); err != nil {
-		p.Failure = explain(err)
-		return p
-	}
-	for kind, n := range map[string]int64{
-		stateUnknown: p.Attention.Unknown, stateQuarantined: p.Attention.Quarantined, stateDeadLetter: p.Attention.DeadLetters,
-	} {
-		if n > 0 {
-			p.Oldest[kind] = oldestKey(ctx, s.Reader, kind)
+// keysInNeed asks a store for its unknown and quarantined keys, and for its dead letters.
+func (c *Console) keysInNeed(r *http.Request, s *Store, operator bool) (f findings) {
+	for _, kind := range []string{stateAttention, stateDeadLetter} {
+		filter := keyFilter{State: kind}
+		records, err := s.Reader.List(r.Context(), filter.listRequest(store.Cursor{}, needsOfSource))
+		if err != nil {
+			f.unread = &unreadSource{s.Name, "keys", c.explain(r, err)}
+			return f
+		}
+		for i := range records {
+			f.needs = append(f.needs, c.keyNeed(s, &keyRow{records[i], s.Name}, kind, operator))
+		}
+		if len(records) == needsOfSource {
+			f.more = append(f.more, c.keyList(s.Name, kind))
 		}
 	}
-	if p.Estimate, err = s.Reader.Estimate(ctx); err != nil {
-		p.Failure = explain(err)
-	}
-	return p
+	return f
 }
 
-// oldestKey is the age of the oldest key of a kind; 0 if it cannot be read. The list has the oldest first.
-func oldestKey(ctx context.Context, from store.Reader, kind string) time.Duration {
-	f := keyFilter{State: kind}
-	records, err := from.List(ctx, f.listRequest(store.Cursor{}, 1))
-	if err != nil || len(records) == 0 {
-		return 0
+func (c *Console) keyNeed(s *Store, k *keyRow, kind string, operator bool) need {
+	n := need{
+		Kind: kindKey, Name: k.State.String(), Source: s.Name, ID: k.ID.String(), Link: c.link("/key", s.Name, k.ID.String()), At: k.CreatedAt, Now: k.Now,
 	}
-	return records[0].Now.Sub(records[0].CreatedAt)
+	work := cmp.Or(k.Route, "a call")
+	switch {
+	case kind == stateDeadLetter:
+		n.Name = kind
+		n.What = strings.TrimPrefix(work, "inbox ") + " gave up on a message"
+		n.Detail = "Its dead letter is written. If the broker delivers it again, nothing runs."
+	case k.State == store.StateQuarantined:
+		n.What = plural(int64(k.RecoveryAttempts), "process") + " died while running " + work
+		n.Detail = "Nothing runs it again until somebody decides."
+	default:
+		n.What = "It is not known whether " + work + " took effect"
+		n.Detail = "Its run ended without a result. Nothing runs it again until somebody decides."
+	}
+	switch {
+	case !operator || s.Guard == nil:
+	case kind == stateDeadLetter:
+		n.Verbs = []verb{verbForgetLetter}
+	default:
+		n.Verbs = keyVerbsFor(k, s.NoAnswers == "")
+	}
+	return n
 }
 
-func sagaPanelOf(ctx context.Context, s *Sagas) sagaPanel {
-	p := sagaPanel{Name: s.Name}
-	var err error
-	if p.Stats, err = s.Reader.Stats(ctx); err == nil {
-		p.Estimate, err = s.Reader.Estimate(ctx)
+// sagasInNeed asks a journal for its stuck sagas.
+func (c *Console) sagasInNeed(r *http.Request, s *Sagas, operator bool) (f findings) {
+	records, err := s.Reader.Browse(r.Context(), journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: needsOfSource})
+	if err != nil {
+		f.unread = &unreadSource{s.Name, "sagas", c.explain(r, err)}
+		return f
 	}
-	p.Failure = explain(err)
-	return p
-}
-
-// tiles gathers what needs a person over all sources.
-func (c *Console) tiles(d *overviewData) []tile {
-	unknown := tile{Kind: stateUnknown, Noun: "unknown key"}
-	quarantined := tile{Kind: stateQuarantined, Noun: "quarantined key"}
-	letters := tile{Kind: stateDeadLetter, Noun: "dead letter"}
-	stuck := tile{Kind: "stuck", Noun: "stuck saga"}
-	for i := range d.Stores {
-		p := &d.Stores[i]
-		for _, k := range []struct {
-			into *tile
-			page string
-			n    int64
-		}{{&unknown, "/keys", p.Attention.Unknown}, {&quarantined, "/keys", p.Attention.Quarantined}, {&letters, "/letters", p.Attention.DeadLetters}} {
-			link := c.cfg.Prefix + k.page + "?" + url.Values{"in": {p.Name}, "state": {k.into.Kind}}.Encode()
-			k.into.add(tilePart{Source: p.Name, Link: link, Count: k.n, Oldest: p.Oldest[k.into.Kind], Failure: p.Failure})
+	for i := range records {
+		row := sagaRow{records[i], s.Name}
+		n := need{
+			Kind: kindSaga, Name: row.State(), Source: s.Name, ID: row.ID.String(), Link: c.link("/saga", s.Name, row.ID.String()),
+			What: "A saga " + row.Name + " is stuck", Detail: row.Why(), At: row.CreatedAt, Now: row.Now,
 		}
+		if operator && s.Operator != nil {
+			n.Verbs = sagaVerbsFor(&row)
+		}
+		f.needs = append(f.needs, n)
 	}
-	for i := range d.Sagas {
-		p := &d.Sagas[i]
-		n := p.Stats.ByStatus[journal.Stuck]
-		link := c.cfg.Prefix + "/sagas?" + url.Values{"in": {p.Name}, "status": {journal.Stuck.String()}}.Encode()
-		stuck.add(tilePart{Source: p.Name, Link: link, Count: n, AtLeast: n >= journal.StatsLimit, Oldest: p.Stats.OldestStuck, Failure: p.Failure})
+	if len(records) == needsOfSource {
+		f.more = []sourceLink{c.sagaList(s.Name, journal.Stuck.String())}
 	}
-	var tiles []tile
-	if len(d.Stores) > 0 {
-		tiles = append(tiles, unknown, quarantined, letters)
+	return f
+}
+
+func (c *Console) keyList(source, kind string) sourceLink {
+	page, noun := "/keys", "keys"
+	if kind == stateDeadLetter {
+		page, noun = "/letters", "dead letters"
 	}
-	if len(d.Sagas) > 0 {
-		tiles = append(tiles, stuck)
+	return sourceLink{source, noun, c.cfg.Prefix + page + "?" + url.Values{"in": {source}, "state": {kind}}.Encode()}
+}
+
+func (c *Console) sagaList(source, status string) sourceLink {
+	return sourceLink{source, "sagas", c.cfg.Prefix + "/sagas?" + url.Values{"in": {source}, "status": {status}}.Encode()}
+}
+
+// sourceLinks leads to everything that the console knows.
+func (c *Console) sourceLinks() (links []sourceLink) {
+	for i := range c.cfg.Stores {
+		links = append(links, c.keyList(c.cfg.Stores[i].Name, stateAny))
 	}
-	return tiles
+	for i := range c.cfg.Sagas {
+		links = append(links, c.sagaList(c.cfg.Sagas[i].Name, statusAny))
+	}
+	return links
 }

@@ -75,7 +75,7 @@ func TestConsole_postgres(t *testing.T) {
 	}
 	require.Equal(t, http.StatusLocked, s.call(0), "nobody knows whether it was charged")
 
-	require.Contains(t, s.get("/").text(), `payments <b>150</b>`)
+	require.Contains(t, s.get("/").text(), "50 things or more that need a person")
 	list := s.get("/keys?state=unknown&route=POST+%2Fcharges")
 	require.Contains(t, list.text(), "POST /charges")
 	require.Contains(t, list.text(), "Next page")

@@ -80,6 +80,7 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) {
 	d := requestData{ID: id.String(), Tree: tree.Build(ctx, sources, id, tree.Limits{})}
 	for _, n := range d.Tree.Roots {
 		d.Roots = append(d.Roots, c.hopOf(n))
+		d.Roots[len(d.Roots)-1].surround()
 	}
 	d.Bars = timelineBars(d.Roots)
 	status := http.StatusOK
@@ -103,6 +104,21 @@ func (c *Console) hopOf(n *tree.Node) *hop {
 		h.Children = append(h.Children, c.hopOf(child))
 	}
 	return h
+}
+
+// surround makes the hop end after its children, as a caller does. Where only the latest possible end of one is known,
+// that of the other bounds it.
+func (h *hop) surround() {
+	for _, child := range h.Children {
+		child.surround()
+		switch {
+		case h.End.IsZero() || !child.End.After(h.End):
+		case child.Ending == tree.EndBy && !h.End.Before(child.Start):
+			child.End = h.End
+		case h.Ending == tree.EndBy:
+			h.End = child.End
+		}
+	}
 }
 
 // timelineBars draws the hops on one time axis.

@@ -97,11 +97,11 @@ func (c *Console) saga(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, journal.ErrNotFound):
 		status = http.StatusNotFound
 	default:
-		status, d.Failure = http.StatusServiceUnavailable, explain(err)
+		status, d.Failure = http.StatusServiceUnavailable, c.explain(r, err)
 	}
 	entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{ID: id, Limit: auditRows})
 	if err != nil {
-		d.Failure = cmp.Or(d.Failure, explain(err))
+		d.Failure = cmp.Or(d.Failure, c.explain(r, err))
 	}
 	d.Audit = c.sagaAudit(s.Name, entries)
 	if d.Row != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -128,7 +127,7 @@ func TestSagas_pages(t *testing.T) {
 			at    string
 			wants []string
 		}{
-			{"/", []string{"stuck saga", `href="/ops/sagas?in=shop&status=stuck"`}},
+			{"/", []string{"A saga checkout is stuck", "undo of payment.charge Unknown"}},
 			{"/sagas", []string{stuck.String(), "undo of payment.charge", "checkout"}},
 			{"/sagas?status=completed", []string{done.String()}},
 			{"/sagas?stuckon=payment.charge", []string{stuck.String()}},
@@ -148,9 +147,7 @@ func TestSagas_pages(t *testing.T) {
 		require.NotContains(t, s.get("/sagas?name=other").Body.String(), stuck.String())
 
 		time.Sleep(5 * time.Minute)
-		_, tile, _ := strings.Cut(s.get("/").text(), `data-kind="stuck"`)
-		tile, _, _ = strings.Cut(tile, "</ul>")
-		require.Equal(t, 2, strings.Count(tile, "5 min"), "the age of the oldest: %s", tile)
+		require.Contains(t, s.get("/").text(), "<b>5 min 10 s</b> ago")
 	})
 }
 

@@ -97,7 +97,7 @@ func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {
 	d.Definitions = definitionsOf(ctx, s.Reader)
 	req := f.request(time.Time{}, cursor, pageRows)
 	records, err := s.Reader.Browse(ctx, req)
-	d.Failure = explain(err)
+	d.Failure = c.explain(r, err)
 	for i := range records {
 		d.Rows = append(d.Rows, sagaRow{records[i], s.Name})
 	}

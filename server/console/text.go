@@ -14,10 +14,10 @@ import (
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"age": age, "count": count, "about": about, "bytes": size, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
+	"age": age, "count": count, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
 	"spaced": toWords, "plural": plural, "since": since,
 	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
-	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
+	"len64": func(t []target) int64 { return int64(len(t)) }, "len64n": func(t []need) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
 	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
 	"statuses": func() []string { return statusNames }, "inc": func(i int) int { return i + 1 }, "clip": func(s string) string { return clip(s, 300) },
 }
@@ -73,42 +73,12 @@ func count(n int64) string {
 	return text
 }
 
-// about is an estimated number: two digits of it are enough.
-func about(n int64) string {
-	switch {
-	case n < 0:
-		return "unknown"
-	case n < 1000:
-		return "about " + strconv.FormatInt(n, 10)
-	}
-	value, unit := float64(n), ""
-	for _, next := range []string{"k", "M", "G"} {
-		if value < 1000 {
-			break
-		}
-		value, unit = value/1000, next
-	}
-	return fmt.Sprintf("about %.3g %s", value, unit)
-}
-
-// size is a number of bytes in binary units.
-func size(n int64) string {
-	value := float64(n)
-	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
-		if value < 1024 {
-			return fmt.Sprintf("%.3g %s", value, unit)
-		}
-		value /= 1024
-	}
-	return fmt.Sprintf("%.3g TiB", value)
-}
-
 // stamp is a time for people, in UTC.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04:05")
+	return t.UTC().Format("2006-01-02 15:04:05.000")
 }
 
 // rfc3339 is a time for programs.
@@ -122,13 +92,21 @@ func toWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // plural is a number with its noun.
 func plural(n int64, noun string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return count(n) + " " + noun
 }
 
-// explain is an error of a reader for people. Its text is bounded, and holds no address of a database.
+// errorText is explain for a read whose error the log has.
+const errorText = "The read failed. The log of the console says why."
+
+// explain is an error of a reader for people. An error of a database may hold its address and its user, which are
+// nobody's business who looks at keys: the text leaves it out.
 func explain(err error) string {
 	switch {
 	case err == nil:
@@ -140,7 +118,7 @@ func explain(err error) string {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, journal.ErrNotFound):
 		return "There is no such record. It may have been swept."
 	default:
-		return "The read failed: " + clip(err.Error(), 400)
+		return errorText
 	}
 }
 

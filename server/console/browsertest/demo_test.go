@@ -187,7 +187,7 @@ func TestDemo(t *testing.T) {
 	b.visit(address)
 	saga := b.undoGift("the courier brought the parcel back")
 	key := b.settleLabel("the label lies in the printer")
-	require.Less(t, b.clicks, 10, "clicks")
+	require.LessOrEqual(t, b.clicks, 6, "clicks")
 	b.quiet()
 
 	ctx := context.Background()
@@ -209,8 +209,7 @@ func TestDemo(t *testing.T) {
 // undoGift finds the stuck saga of the gift from the overview, and settles it. It returns the saga's ID.
 func (t *tab) undoGift(reason string) journal.ID {
 	t.Helper()
-	t.click(`//*[@data-kind="stuck"]//a`)
-	t.click(`//main//tbody//tr[contains(., "gift")]//a[contains(@href, "/saga?")]`)
+	t.click(`//*[@data-kind="stuck"][contains(., "gift")]//a[contains(@href, "/saga?")]`)
 	require.Contains(t, t.main(), "undo of depot.pack Rejected: parcel-left", "the page says why")
 	id := t.shown()
 	t.click(button("Force undone"))
@@ -232,10 +231,9 @@ func (t *tab) shown() store.ID {
 func (t *tab) settleLabel(reason string) store.ID {
 	t.Helper()
 	t.click(`//nav//a[@data-go="o"]`)
-	t.click(`//*[@data-kind="unknown"]//a[contains(., "depot")]`)
-	t.click(`//main//tbody//tr[contains(., "/labels")]//a[contains(@href, "/key?")]`)
-	id := t.shown()
-	t.click(button("It happened"))
+	id, err := store.ParseID(eval[string](t, `document.querySelector('[data-kind="unknown"] input[name="id"]').value`))
+	require.NoError(t, err)
+	t.click(`//*[@data-kind="unknown"][contains(., "/labels")]//button[contains(., "It happened")]`)
 	require.Contains(t, t.main(), "1 key", "the confirmation names the count")
 	t.do(chromedp.SetValue(`//*[@id="status"]`, "201"))
 	t.confirmed(reason)
