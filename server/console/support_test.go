@@ -183,7 +183,10 @@ func (f *fixture) make(tb testing.TB, id store.ID, name string) {
 	case "unknown":
 		err = f.Settle(ctx, owner, store.Settlement{State: store.StateUnknown})
 	case "quarantined":
-		_, _, err = f.Quarantine(ctx, store.QuarantineRequest{ID: id, From: rec.Fence, To: store.StateQuarantined, Route: "charge"})
+		for dead := false; !dead && err == nil; {
+			time.Sleep(lease) // it has to end first
+			_, dead, err = f.Quarantine(ctx, store.QuarantineRequest{ID: id, From: rec.Fence, To: store.StateQuarantined, Route: "charge"})
+		}
 	case "cancelled":
 		require.NoError(tb, f.Settle(ctx, owner, store.Settlement{State: store.StateReleased}))
 		_, _, err = f.Cancel(ctx, store.CancelRequest{ID: id, Token: store.Token{1}, Keep: time.Hour})
