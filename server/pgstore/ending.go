@@ -157,15 +157,15 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, before [
 	case isLeaseLost(settleErr):
 		return store.ErrLeaseLost
 	case settleErr != nil:
-		return unsettled(settleErr)
+		return explainSettlement(settleErr)
 	case err == nil && tag != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
 	return commitRefused(err)
 }
 
-// unsettled names what the handler did if the settlement cannot find the tables or may not write them.
-func unsettled(err error) error {
+// explainSettlement names what the handler did if the settlement cannot find the tables or may not write them.
+func explainSettlement(err error) error {
 	if !hasCode(err, "42501", "42P01", "3F000") {
 		return err
 	}
