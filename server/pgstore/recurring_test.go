@@ -53,7 +53,11 @@ func TestRecurring_readsABoundedPart(t *testing.T) {
 		root, err := explain(t.Context(), conn.Conn(), settings, q, "auto", "analyze", "buffers")
 		require.NoError(t, err, q.Name)
 		t.Logf("%-20s %7.1f ms, %d buffers", q.Name, root.Time, root.Hit+root.Read)
-		require.LessOrEqual(t, root.Hit+root.Read, mostBuffers+10*notes, q.Name)
+		most := mostBuffers
+		if q.Name == "sweep attention" { // it looks at each
+			most += 10 * notes
+		}
+		require.LessOrEqual(t, root.Hit+root.Read, most, q.Name)
 		root.walk(func(n *planNode) {
 			if n.Relation == "idempotency" {
 				require.NotEqual(t, "Seq Scan", n.Type, q.Name)

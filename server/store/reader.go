@@ -76,7 +76,11 @@ type Cursor struct {
 	ID        ID
 }
 
-// Attention is the number of keys that need a person, by the reason.
+// AttentionLimit is how many keys [Reader].Attention counts at least, if there are so many: the oldest. A store may
+// count no further.
+const AttentionLimit = 2500
+
+// Attention is the number of keys that need a person, by the reason. Above [AttentionLimit] in all it may be that number.
 type Attention struct {
 	Unknown, Quarantined, DeadLetters int64
 	Oldest                            time.Duration // since CreatedAt of the oldest of them; 0 if there is none
