@@ -91,7 +91,9 @@ type address struct{ service, operation string }
 // A callee has the names and attributes of an address, which are made once.
 type callee struct {
 	call, attempt string
-	replays       []metric.AddOption
+	// ofCall and ofAttempt begin the spans. A sampler sees only the attributes that a span begins with.
+	ofCall, ofAttempt []trace.SpanStartOption
+	replays           []metric.AddOption
 }
 
 func (o *Observer) callee(service, operation string) *callee {
@@ -99,23 +101,24 @@ func (o *Observer) callee(service, operation string) *callee {
 	if c, ok := o.callees.Load(at); ok {
 		return c.(*callee) //nolint:errcheck // nothing else is stored
 	}
+	names := trace.WithAttributes(attrService.String(service), attrOperation.String(operation))
 	c, _ := o.callees.LoadOrStore(at, &callee{
 		call: "call " + service + " " + operation, attempt: "attempt " + service + " " + operation,
+		ofCall: []trace.SpanStartOption{names}, ofAttempt: []trace.SpanStartOption{names, trace.WithSpanKind(trace.SpanKindClient)},
 		replays: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attrService.String(service), attrOperation.String(operation)))},
 	})
 	return c.(*callee) //nolint:errcheck // nothing else is stored
 }
-
-var ofClient = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
 
 // CallStarted implements [retry.Observer].
 func (o *Observer) CallStarted(ctx context.Context, e retry.Event) context.Context {
 	if o.next != nil {
 		ctx = o.next.CallStarted(ctx, e)
 	}
-	ctx, span := o.tracer.Start(ctx, o.callee(e.Service, e.Operation).call)
+	to := o.callee(e.Service, e.Operation)
+	ctx, span := o.tracer.Start(ctx, to.call, to.ofCall...)
 	if span.IsRecording() { // else nothing is computed
-		span.SetAttributes(attrService.String(e.Service), attrOperation.String(e.Operation), attrDigest.String(e.Key.Digest()))
+		span.SetAttributes(attrDigest.String(e.Key.Digest()))
 	}
 	return ctx
 }
@@ -125,9 +128,10 @@ func (o *Observer) AttemptStarted(ctx context.Context, e retry.Event) context.Co
 	if o.next != nil {
 		ctx = o.next.AttemptStarted(ctx, e)
 	}
-	ctx, span := o.tracer.Start(ctx, o.callee(e.Service, e.Operation).attempt, ofClient...)
+	to := o.callee(e.Service, e.Operation)
+	ctx, span := o.tracer.Start(ctx, to.attempt, to.ofAttempt...)
 	if span.IsRecording() {
-		span.SetAttributes(attrService.String(e.Service), attrOperation.String(e.Operation), attrDigest.String(e.Key.Digest()))
+		span.SetAttributes(attrDigest.String(e.Key.Digest()))
 		if e.Number > 1 {
 			span.SetAttributes(attrResend.Int(e.Number - 1))
 		}

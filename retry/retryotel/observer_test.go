@@ -111,6 +111,35 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// A nameSampler keeps the spans of one operation. It sees only the attributes that a span begins with.
+type nameSampler struct{ operation string }
+
+func (s nameSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	for _, a := range p.Attributes {
+		if a.Key == "fanonce.operation" && a.Value.AsString() == s.operation {
+			return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
+		}
+	}
+	return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+}
+
+func (nameSampler) Description() string { return "by name" }
+
+func TestSpans_samplersSeeTheNames(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[string]int{"charge": 2, "refund": 0} {
+		spans := tracetest.NewSpanRecorder()
+		o, err := retryotel.New(retryotel.Config{TracerProvider: sdktrace.NewTracerProvider(
+			sdktrace.WithSampler(nameSampler{operation}), sdktrace.WithSpanProcessor(spans))})
+		require.NoError(t, err)
+		e := retry.Event{Service: "payment", Operation: "charge", Key: childkey.MustParse("k")}
+		call := o.CallStarted(t.Context(), e)
+		o.AttemptEnded(o.AttemptStarted(call, e), e)
+		o.CallEnded(call, e)
+		require.Len(t, spans.Ended(), want, operation)
+	}
+}
+
 // A callee's refusal is named by its code, and a dead callee by the kind of the error. No text of an error is there.
 func TestSpans_errors(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,7 @@ type Observer struct {
 	meter  metric.Meter
 	next   saga.Observer
 	meters *meters
+	starts sync.Map // beginning → *spanStart
 
 	mu      sync.Mutex
 	unwatch []func() error
@@ -100,14 +101,44 @@ func (*Observer) Trace(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
+// A beginning is that of a saga's span, or of a step's.
+type beginning struct {
+	name, step string
+	undo       bool
+}
+
+// A spanStart has what a span begins with. A sampler sees no later attributes.
+type spanStart struct {
+	span    string
+	options []trace.SpanStartOption
+}
+
+// beginningOf returns the start of b's spans, which is made once.
+func (o *Observer) beginningOf(b beginning) *spanStart {
+	if s, ok := o.starts.Load(b); ok {
+		return s.(*spanStart) //nolint:errcheck // nothing else is stored
+	}
+	made := &spanStart{span: "saga " + b.name, options: []trace.SpanStartOption{trace.WithAttributes(attrName.String(b.name))}}
+	if b.step != "" {
+		made.span = "step " + b.name + " " + b.step
+		if b.undo {
+			made.span = "undo " + b.name + " " + b.step
+		}
+		made.options = []trace.SpanStartOption{trace.WithAttributes(attrName.String(b.name), attrStep.String(b.step), attrUndo.Bool(b.undo))}
+	}
+	s, _ := o.starts.LoadOrStore(b, made)
+	return s.(*spanStart) //nolint:errcheck // nothing else is stored
+}
+
 // RunStarted implements [saga.Tracer].
 func (o *Observer) RunStarted(ctx context.Context, e journal.RunEvent) context.Context {
 	if e.Trace != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.Trace})
 	}
-	ctx, span := o.tracer.Start(ctx, "saga "+e.Name)
+	at := o.beginningOf(beginning{name: e.Name})
+	ctx, span := o.tracer.Start(ctx, at.span, at.options...)
 	if span.IsRecording() { // else nothing is computed
-		span.SetAttributes(attrName.String(e.Name), attrID.String(e.ID.String()), attrFence.Int64(e.Fence))
+		span.SetAttributes(attrID.String(e.ID.String()), attrFence.Int64(e.Fence))
 	}
 	return ctx
 }
@@ -117,14 +148,10 @@ func (*Observer) RunEnded(ctx context.Context) { trace.SpanFromContext(ctx).End(
 
 // StepStarted implements [saga.Tracer].
 func (o *Observer) StepStarted(ctx context.Context, e saga.Event) context.Context {
-	verb := "step "
-	if e.Undo {
-		verb = "undo "
-	}
-	ctx, span := o.tracer.Start(ctx, verb+e.Name+" "+e.Step)
+	at := o.beginningOf(beginning{e.Name, e.Step, e.Undo})
+	ctx, span := o.tracer.Start(ctx, at.span, at.options...)
 	if span.IsRecording() {
-		span.SetAttributes(attrName.String(e.Name), attrID.String(e.ID.String()), attrStep.String(e.Step), attrUndo.Bool(e.Undo),
-			attrAttempt.Int(e.Attempt))
+		span.SetAttributes(attrID.String(e.ID.String()), attrAttempt.Int(e.Attempt))
 	}
 	return ctx
 }
