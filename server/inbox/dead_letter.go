@@ -48,7 +48,7 @@ func (a *attempt) letter(ctx context.Context, cause error) (Result, error) {
 		return server.Response{Status: statusHandled}, server.Settle(ctx, server.DeadLetter())
 	})
 	if _, unstored := answer.Header[wire.HeaderShouldRetry]; unstored && failure == nil {
-		failure = ErrReleased
+		failure = errReleased
 	}
 	switch code := codeOf(err); {
 	case replayed, code == wire.ResponseGone:

@@ -153,8 +153,9 @@ func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 // the rows are committed, and the message is a dead letter.
 //
 // The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
-// letter's error. It is nil for [Ran] and [Duplicate], and for a message that was dead before. A Source or an ID
-// beyond the limits of [Message] is an error wrapping [server.ErrArgument], and a dead letter at once.
+// letter's error. It is nil for [Ran] and [Duplicate], for a message that was dead before, and where fn returned nil and
+// released the message. A Source or an ID beyond the limits of [Message] is an error wrapping [server.ErrArgument], and
+// a dead letter at once.
 func (i *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
 	if fn == nil {
 		return Delivery{}, reject("fn", "nil", "a function is required")
@@ -176,8 +177,7 @@ const (
 	statusFailed  = http.StatusInternalServerError // it is stored only after Final
 )
 
-// ErrReleased is returned for a delivery whose handler, or DeadLetter, returned nil and settled with [server.Release].
-var ErrReleased = errors.New("inbox: the handler released the message")
+var errReleased = errors.New("inbox: dead letter: it was released")
 
 var errFinal = errors.New("inbox: the handler failed, and said that this is final")
 
@@ -225,8 +225,10 @@ func (a *attempt) run(ctx context.Context) (Result, error) {
 	case a.err != nil:
 		a.fail(a.err)
 		return Failed, a.err
-	case unstored:
-		return Failed, ErrReleased
+	case unstored && a.number > a.inbox.cfg.MaxAttempts:
+		return Failed, errReleased
+	case unstored: // as the handler wanted it
+		return Failed, nil
 	case a.dead:
 		return Dead, a.cause
 	default:
