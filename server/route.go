@@ -48,7 +48,10 @@ type Route struct {
 	// flushes or hijacks, or of more than [Config.MaxResponseBytes]. Zero means
 	// [StreamBuffer].
 	Stream StreamPolicy
-	// Fingerprint returns the bytes that represent the request body in the fingerprint.
+	// Fingerprint returns the bytes that represent the request body in the fingerprint. Method, path, query, media type
+	// and content encoding are part of it, too. Another spelling of an escape, another order of the query's names and
+	// the charset utf-8 make no other request.
+	//
 	// It is needed if the bytes of a retry differ although the meaning is the same, as
 	// with multipart boundaries. It must not change body or read r.Body. An error refuses
 	// the request as an error of Key does. nil: the bytes as received.
