@@ -83,11 +83,13 @@ func TestTurnedAway(t *testing.T) {
 	for _, c := range deadlineContenders {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			took, visible, err := turnedAway(t.Context(), c, 2, left)
+			// One call: a second one would wait for the first one's Retry-After, until its time is enough for one attempt on
+			// an idle machine.
+			took, visible, err := turnedAway(t.Context(), c, 1, left)
 			require.NoError(t, err)
-			require.Len(t, took, 2)
+			require.Len(t, took, 1)
 			if c.name == ours.name {
-				require.Equal(t, 2, visible)
+				require.Equal(t, 1, visible)
 			} else {
 				require.Zero(t, visible)
 			}
