@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +24,11 @@ type place struct {
 	pool    *pgxpool.Pool
 	topic   string
 	url     string // of the broker
+	proxied string // the database's URL for processes, if it is not that of pool
 	ackWait time.Duration
 
 	mute    func(bool)                  // the broker does not hear that a message is done
-	cut     func()                      // connections of ledgers, from outside
+	gate    *gate                       // through which the ledgers reach the broker
 	dead    func(t *testing.T) []string // payloads of the dead letters
 	waiting func(t *testing.T) int      // messages that no ledger has acknowledged. It is exact when all ledgers are stopped
 	killed  map[int]time.Time           // processes that a test has killed
@@ -35,7 +38,7 @@ type place struct {
 
 func (p *place) options() *options {
 	return &options{
-		database: p.pool.Config().ConnString(), broker: p.url, topic: p.topic, lease: lease, ackWait: p.ackWait, nonDurable: true,
+		database: cmp.Or(p.proxied, p.pool.Config().ConnString()), broker: p.url, topic: p.topic, lease: lease, ackWait: p.ackWait, nonDurable: true,
 		log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -60,7 +63,7 @@ func startNATS(t *testing.T, at *place) {
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: at.topic, Subjects: []string{at.topic}, Duplicates: at.copies})
 	require.NoError(t, err)
 	p := startProxy(t, s.Addr().String())
-	at.url, at.ackWait, at.mute, at.cut = "nats://"+p.address, time.Second, p.mute.Store, p.cut
+	at.url, at.ackWait, at.mute, at.gate = "nats://"+p.address, time.Second, p.mute.Store, p.gate
 	at.waiting = func(t *testing.T) int {
 		t.Helper()
 		from, err := stream.Consumer(t.Context(), group)
@@ -84,16 +87,39 @@ func startNATS(t *testing.T, at *place) {
 	}
 }
 
+// A broker that hears nothing of a ledger for a while, and sends it nothing, does not end the ledger.
+func TestNATS_silence(t *testing.T) {
+	t.Parallel()
+	at := newPlace(t)
+	startNATS(t, at)
+	to, err := at.options().connect(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(to.close)
+	l := at.start(t, "ledger")
+	require.NoError(t, to.publish(t.Context(), newMessage(at.topic)))
+	at.untilBooked(t, 1)
+	at.mute(true)
+	time.Sleep(3 * at.ackWait) // a pull expires, its successor is lost, and heartbeats are missed
+	at.mute(false)
+	require.NoError(t, to.publish(t.Context(), newMessage(at.topic)))
+	at.untilBooked(t, 2)
+	l.stop(t)
+}
+
 // startKafka starts a Kafka in this process.
 func startKafka(t *testing.T, at *place) {
 	t.Helper()
 	const partitions = 4
+	// The client knows brokers by the addresses that they announce, and would pass by a proxy.
+	listen := func(network, address string) (_ net.Listener, err error) {
+		at.gate, err = listenGate(network, address)
+		return at.gate, err
+	}
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, at.topic, at.topic+deadSuffix),
-		kfake.GroupMinSessionTimeout(time.Second))
+		kfake.GroupMinSessionTimeout(time.Second), kfake.ListenFn(listen))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	at.url, at.ackWait = "kafka://"+cluster.ListenAddrs()[0], 2*time.Second
-	at.cut = func() {} // the client knows brokers by the addresses that they announce, and would pass by a proxy
 	var muted atomic.Bool
 	at.mute = muted.Store
 	cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // its signature

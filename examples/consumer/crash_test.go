@@ -29,8 +29,6 @@ func TestLedger_killedBeforeAcknowledgement(t *testing.T) {
 		_, err = tx.Exec(t.Context(), "lock table entry")
 		require.NoError(t, err)
 		first := at.start(t, "ledger")
-		const blocked = `select count(*) from pg_locks l join pg_database d on d.oid = l.database
-			where not granted and relation = 'entry'::regclass and datname = current_database()`
 		require.Eventually(t, func() bool { return countTx(t, tx, blocked) == 1 }, time.Minute, 5*time.Millisecond, "it has the message")
 		at.mute(true)
 		require.NoError(t, tx.Commit(t.Context()))
@@ -48,6 +46,10 @@ func TestLedger_killedBeforeAcknowledgement(t *testing.T) {
 		require.Zero(t, count(t, at.pool, "select count(*) from dead_letter"))
 	})
 }
+
+// blocked counts the runs that wait for the table of entries.
+const blocked = `select count(*) from pg_locks l join pg_database d on d.oid = l.database
+	where not granted and relation = 'entry'::regclass and datname = current_database()`
 
 func countTx(t *testing.T, tx pgx.Tx, sql string) (n int) {
 	t.Helper()

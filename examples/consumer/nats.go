@@ -27,7 +27,7 @@ func connectNATS(ctx context.Context, o *options) (*broker, error) {
 	}
 	return &broker{
 		publish: publishNATS(js),
-		consume: func(ctx context.Context, box *inbox.Inbox) error { return consumeNATS(ctx, js, from, box) },
+		consume: func(ctx context.Context, box *inbox.Inbox) error { return consumeNATS(ctx, o, js, from, box) },
 		close:   conn.Close,
 	}, nil
 }
@@ -51,8 +51,11 @@ func streamsOf(ctx context.Context, conn *nats.Conn, o *options) (jetstream.JetS
 }
 
 // consumeNATS books messages until ctx ends, several at the same time. JetStream keeps no order among them.
-func consumeNATS(ctx context.Context, js jetstream.JetStream, from jetstream.Consumer, box *inbox.Inbox) error {
-	messages, err := from.Messages(jetstream.PullMaxMessages(2 * workers))
+func consumeNATS(ctx context.Context, o *options, js jetstream.JetStream, from jetstream.Consumer, box *inbox.Inbox) error {
+	// The client sends a pull anew that the broker has lost, and notices it by the heartbeats that it misses. They are
+	// no error: a broker may be silent for any time.
+	messages, err := from.Messages(jetstream.PullMaxMessages(2*workers), jetstream.PullExpiry(max(o.ackWait, time.Second)),
+		jetstream.WithMessagesErrOnMissingHeartbeat(false))
 	if err != nil {
 		return fmt.Errorf("messages: %w", err)
 	}

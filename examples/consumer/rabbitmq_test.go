@@ -24,7 +24,7 @@ func startRabbitMQ(t *testing.T, at *place) {
 	t.Helper()
 	address := rabbitMQ(t)
 	p := startProxy(t, address)
-	at.url, at.ackWait, at.mute, at.cut = "amqp://guest:guest@"+p.address, time.Second, p.mute.Store, p.cut
+	at.url, at.ackWait, at.mute, at.gate = "amqp://guest:guest@"+p.address, time.Second, p.mute.Store, p.gate
 	direct := at.options()
 	direct.broker = "amqp://guest:guest@" + address
 	conn, ch, err := dialRabbitMQ(t.Context(), direct)

@@ -50,7 +50,7 @@ func TestShop_killed(t *testing.T) {
 			shops[i].stop(t)
 			ledgers[i].stop(t)
 		}
-		requireOnce(t, at)
+		requireOnce(t, at, *messages)
 		require.Zero(t, count(t, at.pool, unpublished), "messages that are not published")
 		require.Equal(t, *messages, count(t, at.pool, "select count(*) from river_job"), "one job for each payment")
 		require.Zero(t, at.waiting(t), "messages that are not acknowledged")
