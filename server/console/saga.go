@@ -113,12 +113,15 @@ func (c *Console) saga(w http.ResponseWriter, r *http.Request) {
 // fill adds the steps, the drawing and the timeline of the saga.
 func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []journal.AuditEntry) {
 	rec := &d.Row.Record
-	plan, err := s.Reader.Plan(ctx, rec.Name, rec.Version)
+	plan, unread := s.Reader.Plan(ctx, rec.Name, rec.Version)
 	var steps []saga.StepInfo
-	if err == nil {
+	var err error
+	if unread == nil {
 		steps, err = saga.PlanSteps(plan)
 	}
 	switch {
+	case unread != nil:
+		d.PlanNote = "The plan cannot be drawn. " + explain(unread)
 	case err != nil:
 		d.PlanNote = "The plan cannot be drawn: " + clip(err.Error(), 200)
 	case plan.Hash != rec.Plan:
