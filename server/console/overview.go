@@ -70,7 +70,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 			d.Unread = append(d.Unread, *f.unread)
 		}
 	}
-	slices.SortStableFunc(d.Needs, func(a, b need) int { return cmp.Compare(b.Now.Sub(b.At), a.Now.Sub(a.At)) })
+	slices.SortStableFunc(d.Needs, func(a, b need) int { return a.At.Compare(b.At) })
 	c.render(w, r, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", Live: true, Data: &d})
 }
 
@@ -131,7 +131,10 @@ func (c *Console) sagasInNeed(r *http.Request, s *Sagas, operator bool) (f findi
 		row := sagaRow{records[i], s.Name}
 		n := need{
 			Kind: kindSaga, Name: row.State(), Source: s.Name, ID: row.ID.String(), Link: c.link("/saga", s.Name, row.ID.String()),
-			What: "A saga " + row.Name + " is stuck", Detail: row.Why(), At: row.CreatedAt, Now: row.Now,
+			What: "A saga " + row.Name + " is stuck", Detail: row.Why(), At: row.FinishedAt, Now: row.Now, // since it is stuck
+		}
+		if n.At.IsZero() {
+			n.At = row.CreatedAt
 		}
 		if operator && s.Operator != nil {
 			n.Verbs = sagaVerbsFor(&row)
