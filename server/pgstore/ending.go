@@ -18,6 +18,7 @@ import (
 type ending struct {
 	begun  bool               // the transaction has begun
 	bare   bool               // the round trip is a transaction without BEGIN and COMMIT; set with the settlement
+	asPool bool               // it settles with the pool's role, if it can; set with the settlement
 	queued []*pgx.QueuedQuery // of the handler
 }
 
@@ -81,7 +82,8 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
 		return false, err
 	}
-	before, err := s.beforeSettlement(ctx, conn, end)
+	e.asPool = s.changesRole.Load() || s.query().distributed
+	before, err := s.beforeSettlement(ctx, conn, end, e)
 	if err != nil {
 		return false, err
 	}
@@ -90,12 +92,18 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 		begin = beginAt(s.options(conn).IsoLevel)
 	}
 	err = e.send(ctx, conn, begin, before, st, apart)
+	if errors.Is(err, errOtherRole) {
+		s.changesRole.Store(true)
+	}
 	return !pgkit.IsUnsent(err) || errors.As(err, new(*store.TxError)), err
 }
 
 // beforeSettlement returns the statements that go between the handler's and the settlement, with names.
-func (s *Store) beforeSettlement(ctx context.Context, conn *pgx.Conn, end settlement) ([]pgkit.Statement, error) {
-	before := append(s.asPool(conn), s.notesOf(end)...)
+func (s *Store) beforeSettlement(ctx context.Context, conn *pgx.Conn, end settlement, e ending) ([]pgkit.Statement, error) {
+	before := s.notesOf(end)
+	if e.asPool {
+		before = append(s.asPool(conn), before...)
+	}
 	for _, st := range before {
 		if err := st.Err(); err != nil {
 			return nil, err
@@ -157,17 +165,25 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, before [
 	case isLeaseLost(settleErr):
 		return store.ErrLeaseLost
 	case settleErr != nil:
-		return explainSettlement(settleErr)
+		return e.explainSettlement(settleErr)
 	case err == nil && tag != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
 	return commitRefused(err)
 }
 
+// errOtherRole is a settlement that the handler's role may not make. Few services have such a handler, so it costs the
+// first run of it a second turn, and not each run of all others the statement of asPool.
+var errOtherRole = fmt.Errorf("%w: the handler's role may not write the store's tables, so the next turn settles with the pool's",
+	store.ErrConflict)
+
 // explainSettlement names what the handler did if the settlement cannot find the tables or may not write them.
-func explainSettlement(err error) error {
-	if !hasCode(err, "42501", "42P01", "3F000") {
+func (e ending) explainSettlement(err error) error {
+	switch {
+	case !hasCode(err, "42501", "42P01", "3F000"):
 		return err
+	case hasCode(err, "42501") && !e.asPool:
+		return errOtherRole
 	}
 	return &store.TxError{
 		SQLState: refusalOf(err).Code, Commit: true, Err: fmt.Errorf("%w: %w", ErrTxFailed, err),

@@ -33,8 +33,9 @@ func (t *tx) NewContext(ctx context.Context) context.Context {
 //
 // A handler may set a search_path or a role for its transaction, as services with many tenants do: the guard's own
 // statements run with those of the pool. Use SET LOCAL: after SET, other users of the connection have the setting, too.
-// With [Distribute] or SET SESSION AUTHORIZATION the role must stay, or be reset before the handler returns: else the run
-// fails with transaction-failed.
+// The first run of a process whose role may not write the guard's tables has a second turn. With [Distribute] or
+// SET SESSION AUTHORIZATION the role must stay, or be reset before the handler returns: else the run fails with
+// transaction-failed.
 //
 // ctx carries no transaction outside a Transactional run, a completion hook and [Store.OnceFunc]. A Keyed or Opaque
 // run inside a Transactional one has none: it is settled by itself, so its rows must not depend on the outer run.

@@ -26,6 +26,7 @@ type Store struct {
 	poller      *poller
 	statements  atomic.Pointer[queries]
 	named       atomic.Bool // the statements need no look at the schema any more
+	changesRole atomic.Bool // a handler left its transaction with a role that may not settle
 	ownsPool    bool
 	partitioned partitioned
 	swept       atomic.Pointer[time.Time] // where the next sweep of this process begins

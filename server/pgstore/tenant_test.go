@@ -85,6 +85,7 @@ func TestTenant_runIsSettled(t *testing.T) {
 	for name, s := range y.stores(t) {
 		g, err := server.NewGuard(s, server.Unscoped, server.Config{Namespace: "n"})
 		require.NoError(t, err)
+		second := 0 // of all runs on s: the store knows after the first role without rights
 		for set, statements := range y.settings() {
 			for _, end := range []string{"answer", "dead letter"} {
 				t.Run(fmt.Sprint(name, "/", set, "/", end), func(t *testing.T) {
@@ -102,10 +103,11 @@ func TestTenant_runIsSettled(t *testing.T) {
 						w := postTo(h, hex.EncodeToString(b[:]))
 						require.Equal(t, "200 ordered", fmt.Sprint(w.Code, " ", w.Body))
 					}
-					require.Equal(t, 1, runs)
+					second += runs - 1
 				})
 			}
 		}
+		require.Equal(t, 1, second, name)
 	}
 	require.Equal(t, 2*4*5, queryRow[int](t, y.look, "select count(*) from tenant.orders"))
 	require.Equal(t, 4*5, queryRow[int](t, y.look, "select count(*) from idempotency_attention"))
