@@ -265,9 +265,11 @@ func TestAsynchronousClaim_renewed(t *testing.T) {
 func TestAsynchronousClaim_lostBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(http.ResponseWriter, *http.Request){
-		"answer": func(http.ResponseWriter, *http.Request) {},
-		"rollback": func(_ http.ResponseWriter, r *http.Request) {
-			require.NoError(t, server.Settle(r.Context(), server.Rollback()))
+		"answer":  func(http.ResponseWriter, *http.Request) {},
+		"refusal": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) },
+		"refusal that keeps its rows": func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, server.Settle(r.Context(), server.KeepRows()))
+			w.WriteHeader(http.StatusConflict)
 		},
 		"5xx": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"release": func(_ http.ResponseWriter, r *http.Request) {

@@ -67,11 +67,6 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 		{"maybe ran", 502, asking(200), false, wire.ForwardMaybeRan},
 		{"redacted", 0, asking(200), true, wire.ForwardNeverRan},
 		{"the undo is refused", 0, asking(422), false, ""},
-		{"rolled back", 0, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = server.Barrier(r.Context())
-			_ = server.Settle(r.Context(), server.Rollback())
-			w.WriteHeader(http.StatusOK)
-		}, false, ""},
 		{"nobody asked", 0, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(wire.HeaderForward, wire.ForwardNeverRan)
 			w.WriteHeader(http.StatusOK)
@@ -321,6 +316,95 @@ func TestBarrier_failedUndoLeavesTheAnswer(t *testing.T) {
 				requireAnswer(t, send(forward, "k", "b"), http.StatusCreated, "", true)
 			})
 		}
+	}
+}
+
+// The caller of a refused undo stops there. So the forward call must not come afterwards, although the rows of the undo
+// are rolled back, and with them the first tombstone of its Barrier.
+func TestBarrier_refusedUndoKeepsTheTombstone(t *testing.T) {
+	t.Parallel()
+	refusals := map[string]func(context.Context) error{
+		"refuses":                   func(context.Context) error { return nil },
+		"keeps its rows":            func(ctx context.Context) error { return server.Settle(ctx, server.KeepRows()) },
+		"after a refused statement": func(ctx context.Context) error { return memstore.Tx(ctx).Fail(errRefused) },
+	}
+	for name, refuse := range refusals {
+		for want, status := range map[server.Fate]int{server.NeverRan: 0, server.MaybeRan: http.StatusBadGateway} {
+			t.Run(fmt.Sprint(name, ", ", want), func(t *testing.T) {
+				t.Parallel()
+				s, ran := memstore.New(), false
+				forward := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) {
+					require.False(t, ran, "a late forward call ran")
+					w.WriteHeader(status)
+				})
+				if status != 0 {
+					require.Equal(t, status, send(forward, "k", "b").Code)
+				}
+				ran = true
+				backward := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+					fate, err := server.Barrier(r.Context())
+					require.NoError(t, err)
+					require.Equal(t, want, fate)
+					require.NoError(t, refuse(r.Context()))
+					w.WriteHeader(http.StatusUnprocessableEntity)
+				})
+				for _, replayed := range []bool{false, true} {
+					requireAnswer(t, send(backward, "undo-1", "u", wire.HeaderCancels, `"k"`), http.StatusUnprocessableEntity, "", replayed)
+				}
+				requireCode(t, send(forward, "k", "b"), wire.KeyCancelled)
+			})
+		}
+	}
+}
+
+// The forward call comes between the rollback of a refused undo and its second transaction. The undo refused because
+// of what Barrier told it before, so it runs again, and refuses or undoes what is there now.
+func TestBarrier_forwardCallBeforeTheRefusalIsStored(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{false, true} { // when the second transaction begins
+		s, begun := &flaky{TxStore: memstore.New()}, 0
+		g := newGuard(t, s, server.Config{})
+		arrived, leave := make(chan struct{}), make(chan struct{})
+		forward := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
+			if running {
+				close(arrived)
+				<-leave
+			}
+		})
+		done := make(chan int, 1)
+		s.begin = func(ctx context.Context) (store.Tx, error) {
+			if begun++; begun == 2 {
+				go func() { done <- send(forward, "k", "b").Code }()
+				if running {
+					<-arrived
+				} else {
+					done <- <-done
+				}
+			}
+			return s.TxStore.Begin(ctx)
+		}
+		var fates []server.Fate
+		backward := newRoute(t, g, server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+			fate, err := server.Barrier(r.Context())
+			require.NoError(t, err)
+			fates = append(fates, fate)
+			if fate == server.NeverRan {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			}
+		})
+		w := send(backward, "undo-1", "u", wire.HeaderCancels, `"k"`)
+		if running {
+			requireCode(t, w, wire.InProgress)
+			close(leave)
+			require.Equal(t, http.StatusOK, <-done)
+			w = send(backward, "undo-1", "u", wire.HeaderCancels, `"k"`)
+		} else {
+			require.Equal(t, http.StatusOK, <-done)
+		}
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, wire.ForwardRan, w.Header().Get(wire.HeaderForward))
+		require.Equal(t, []server.Fate{server.NeverRan, server.Ran}, fates)
+		requireCode(t, send(forward, "k", "b"), wire.KeyCancelled)
 	}
 }
 

@@ -116,8 +116,9 @@ func fateHeader(f Fate) string {
 // undone. From then on a copy of it gets key-cancelled as well, and not the old answer: the
 // effect is no longer there. A further undo is still told [Ran].
 //
-// In a [Transactional] run Barrier is part of the transaction. The forward call cannot begin while the undo runs. An
-// undo that rolls back leaves no tombstone. In other runs the tombstone is durable when Barrier returns. A second
+// In a [Transactional] run Barrier is part of the transaction. The forward call cannot begin while the undo runs. The
+// tombstone is committed with the undo's stored answer, also with a refusal, whose other rows are rolled back. An undo
+// whose answer is not stored leaves no tombstone. In other runs the tombstone is durable when Barrier returns. A second
 // call in the same run returns the same fate. An answer of 2xx carries the fate to the caller, in Idempotent-Forward,
 // and so does its replay. A replay that [Route].Render made does not.
 //
@@ -134,7 +135,7 @@ func Barrier(ctx context.Context) (Fate, error) {
 // MaxReferenceBytes is the length of the longest text of a [Reference].
 const MaxReferenceBytes = 1024
 
-// A SettleOption changes how a run ends: [Final], [Release], [Rollback],
+// A SettleOption changes how a run ends: [Final], [Release], [KeepRows],
 // [NotRetryable], [DeadLetter] or [Reference]. The zero SettleOption is none of them; it is refused.
 type SettleOption struct {
 	apply func(*engine.Settling, Effect) error
@@ -143,7 +144,7 @@ type SettleOption struct {
 // Settle changes how this run ends, in addition to the handler's status
 // ([Effect] has the table). A handler calls it before it returns:
 //
-//	server.Settle(ctx, server.Rollback(), server.NotRetryable())
+//	server.Settle(ctx, server.KeepRows(), server.NotRetryable())
 //
 // The options of several calls add up. A typed handler can return them with its error
 // ([StatusError].Settle).
@@ -154,7 +155,7 @@ func Settle(ctx context.Context, how ...SettleOption) error {
 	return engine.Settle(ctx, func(told *engine.Settling, effect Effect) error {
 		for _, option := range how {
 			if option.apply == nil {
-				return fmt.Errorf("%w: the zero SettleOption: use Final, Release, Rollback, NotRetryable, DeadLetter or Reference", ErrArgument)
+				return fmt.Errorf("%w: the zero SettleOption: use Final, Release, KeepRows, NotRetryable, DeadLetter or Reference", ErrArgument)
 			}
 			if err := option.apply(told, effect); err != nil {
 				return err
@@ -173,8 +174,8 @@ func option(apply func(*engine.Settling)) SettleOption {
 }
 
 // Final stores the answer of this run, whatever its status. Every retry gets the answer:
-// a 5xx that will not change, or a 403 that is final. A [Transactional] run commits its
-// rows. A panic, a refused stream or an invalid status is still not stored.
+// a 5xx that will not change, or a 403 that is final. With it the rows of a [Transactional] run
+// are rolled back, as with every refusal. A panic, a refused stream or an invalid status is still not stored.
 func Final() SettleOption { return option(func(s *engine.Settling) { s.Final = true }) }
 
 // Release ends this run without a stored answer, whatever its status: the key is
@@ -183,15 +184,19 @@ func Final() SettleOption { return option(func(s *engine.Settling) { s.Final = t
 // says that running again does no harm. Release wins over [Final].
 func Release() SettleOption { return option(func(s *engine.Settling) { s.Release = true }) }
 
-// Rollback discards the rows of a [Transactional] run and still stores its answer. A
-// handler that wrote rows uses it before it answers "declined". In a run of another
-// effect class it is [ErrWrongEffect].
-func Rollback() SettleOption {
+// KeepRows commits the rows of a [Transactional] run, and those of the completion hooks of a [Keyed] run, also if
+// the stored answer has a status of 400 or above. Without it a refusal has no effect: its rows are rolled back, and its
+// hooks do not run. It is for rows about the refusal itself, such as a list of declined orders. Rows that say that
+// something happened do not belong under a 4xx, which callers take for proof that nothing did.
+//
+// It does nothing to an answer below 400, which commits anyway, or to one that is not stored. In an [Opaque] run, which
+// has no rows, it is [ErrWrongEffect].
+func KeepRows() SettleOption {
 	return SettleOption{func(s *engine.Settling, e Effect) error {
-		if e != Transactional {
+		if e == Opaque {
 			return ErrWrongEffect
 		}
-		s.Rollback = true
+		s.KeepRows = true
 		return nil
 	}}
 }

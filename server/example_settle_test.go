@@ -14,24 +14,24 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// A handler that wrote rows answers "declined": the rows are rolled back, and the answer is stored.
+// A handler refuses, and keeps the row that says so. Without KeepRows a refusal rolls the rows back.
 func ExampleSettle() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
 		panic(err)
 	}
-	mux, rows := http.NewServeMux(), 0
+	mux, declined := http.NewServeMux(), 0
 	pay := contract.Post[int, string]("payment", "charge", "/charges")
 	err = server.Handle(mux, guard, pay, server.Transactional, func(ctx context.Context, cents int) (string, error) {
-		if err := memstore.Tx(ctx).Do(func() { rows++ }); err != nil {
+		if cents <= 1000 {
+			return "paid", nil
+		}
+		if err := memstore.Tx(ctx).Do(func() { declined++ }); err != nil {
 			return "", err
 		}
-		if cents > 1000 {
-			return "", &server.StatusError{
-				Status: http.StatusPaymentRequired, Code: "declined", Settle: []server.SettleOption{server.Rollback()},
-			}
+		return "", &server.StatusError{
+			Status: http.StatusPaymentRequired, Code: "declined", Settle: []server.SettleOption{server.KeepRows()},
 		}
-		return "paid", nil
 	})
 	if err != nil {
 		panic(err)
@@ -41,11 +41,11 @@ func ExampleSettle() {
 		r.Header.Set(wire.HeaderKey, `"order-1042"`)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		fmt.Println(w.Code, "replayed:", w.Header().Get(wire.HeaderReplayed), "rows:", rows)
+		fmt.Println(w.Code, "replayed:", w.Header().Get(wire.HeaderReplayed), "rows:", declined)
 	}
 	// Output:
-	// 402 replayed: false rows: 0
-	// 402 replayed: true rows: 0
+	// 402 replayed: false rows: 1
+	// 402 replayed: true rows: 1
 }
 
 // An adapter of another protocol takes bytes and returns a Response.

@@ -22,9 +22,10 @@ import (
 //
 // Its status decides what is stored, as for any handler. A 5xx is not stored. 401, 403, 407, 408, 421, 423, 425 and
 // 429 are not stored and release the key, in an [Opaque] handler too. Any other status, such as 402, 409 or 422, is
-// stored, and is the answer to every retry. A [Transactional] handler commits its rows with it. Settle changes this:
+// stored, and is the answer to every retry. With any of them the rows of a [Transactional] handler are rolled back.
+// Settle changes this:
 //
-//	return &server.StatusError{Status: 402, Code: "declined", Settle: []server.SettleOption{server.Rollback()}}
+//	return &server.StatusError{Status: 402, Code: "declined", Settle: []server.SettleOption{server.KeepRows()}}
 //
 // See [Effect] for the whole table, and for when a handler may answer so.
 type StatusError struct {

@@ -17,25 +17,26 @@ type (
 // route declares one, without a default. The result of a run decides what is stored:
 //
 //	                                   Transactional            Keyed                   Opaque
-//	status below 500, or Final         commit rows and answer   store it, with hooks    store it
+//	status below 400                   commit rows and answer   store it, with hooks    store it
+//	4xx, or any status with Final      roll back, store it      store it, no hooks      store it
+//	  with KeepRows                    commit rows and answer   store it, with hooks    -
 //	401 403 407 408 421 423 425 429    roll back, release       release                 release
 //	5xx, panic, Goexit, unfit answer   roll back, release       release, may have run   unknown
 //	Release                            roll back, release       release, may have run   release, may have run
-//	Rollback, status below 500         roll back, store it      -                       -
 //	a statement was refused:
-//	  4xx that is stored               roll back, store it      as the handler answers  as the handler answers
-//	  2xx and 3xx                      transaction-failed       as the handler answers  as the handler answers
+//	  refusal that is stored           roll back, store it      as the handler answers  as the handler answers
+//	  below 400, or KeepRows           transaction-failed       as the handler answers  as the handler answers
 //	the COMMIT was refused             transaction-failed       transaction-failed      -
 //	the transaction was lost           run once more            complete once more      -
 //
 // Every further call with the key gets the stored answer. A released key runs with the next call. An undo of a
 // released key, or of a stored status of 400 or above, is told [NeverRan]. If some run of the key may have had
 // effects it is told [MaybeRan]. An unknown key is outcome-unknown to every further call until [Guard.Resolve]
-// or Reconcile of the [Route] decides. Final, Release and Rollback are the options of [Settle]. For
+// or Reconcile of the [Route] decides. Final, Release and KeepRows are the options of [Settle]. For
 // handlers that means:
 //
-//   - A Transactional handler's status below 500 commits its rows, also a 4xx. Settle
-//     with Rollback to discard them.
+//   - A refusal, which is a stored answer of 400 or above, has no effect in the store: a Transactional
+//     handler's rows are rolled back, and a Keyed handler's hooks do not run. [KeepRows] is the exception.
 //   - A Keyed or Opaque handler answers with a 4xx only where nothing that it did or
 //     called took effect, or when it has undone that: the caller takes a 4xx for proof
 //     that there is no effect, and so does an undo.

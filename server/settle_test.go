@@ -76,7 +76,6 @@ func TestSettle_badInput(t *testing.T) {
 		ctx := r.Context()
 		require.ErrorIs(t, server.Settle(ctx, server.Reference(strings.Repeat("r", server.MaxReferenceBytes+1))), server.ErrArgument)
 		require.ErrorIs(t, server.Settle(ctx, server.Final(), server.SettleOption{}), server.ErrArgument)
-		require.ErrorIs(t, server.Settle(ctx, server.Final(), server.Rollback()), server.ErrWrongEffect)
 		require.NoError(t, server.Settle(ctx, server.Reference(strings.Repeat("r", server.MaxReferenceBytes))))
 		require.NoError(t, server.Settle(ctx))
 		w.WriteHeader(http.StatusBadGateway) // is not final: no option of a call with an error counts
@@ -112,11 +111,12 @@ func TestStatusError_settle(t *testing.T) {
 		rows   int
 		runs   int // of two calls
 	}{
-		{"nothing", server.Transactional, http.StatusPaymentRequired, nil, http.StatusPaymentRequired, 1, 1},
-		{"rollback", server.Transactional, http.StatusPaymentRequired, []server.SettleOption{server.Rollback()}, http.StatusPaymentRequired, 0, 1},
-		{"final", server.Transactional, http.StatusBadGateway, []server.SettleOption{server.Final()}, http.StatusBadGateway, 1, 1},
+		{"nothing", server.Transactional, http.StatusPaymentRequired, nil, http.StatusPaymentRequired, 0, 1},
+		{"keep", server.Transactional, http.StatusPaymentRequired, []server.SettleOption{server.KeepRows()}, http.StatusPaymentRequired, 1, 1},
+		{"keep, but not stored", server.Transactional, http.StatusBadGateway, []server.SettleOption{server.KeepRows()}, http.StatusBadGateway, 0, 2},
+		{"final", server.Transactional, http.StatusBadGateway, []server.SettleOption{server.Final()}, http.StatusBadGateway, 0, 1},
+		{"final, keep", server.Transactional, http.StatusBadGateway, []server.SettleOption{server.Final(), server.KeepRows()}, http.StatusBadGateway, 1, 1},
 		{"release", server.Transactional, http.StatusPaymentRequired, []server.SettleOption{server.Release()}, http.StatusPaymentRequired, 0, 2},
-		{"wrong effect", server.Keyed, http.StatusPaymentRequired, []server.SettleOption{server.Rollback()}, http.StatusInternalServerError, 0, 2},
 		{"zero", server.Keyed, http.StatusPaymentRequired, []server.SettleOption{{}}, http.StatusInternalServerError, 0, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,20 +52,23 @@ func TestTransactional_rowsAndAnswerTogether(t *testing.T) {
 		again  int // runs after a second one
 	}{
 		{"2xx commits", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) }, 1, 1},
-		{"stored 4xx commits", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusPaymentRequired) }, 1, 1},
+		{"3xx commits", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusSeeOther) }, 1, 1},
+		{"stored 4xx rolls back", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusPaymentRequired) }, 0, 1},
 		{"5xx rolls back", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, 0, 2},
 		{"never-stored 4xx rolls back", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, 0, 2},
-		{"Rollback discards rows, stores the answer", func(ctx context.Context, w http.ResponseWriter) {
-			if err := server.Settle(ctx, server.Rollback()); err != nil {
-				panic(err)
-			}
+		{"KeepRows commits a stored 4xx", func(ctx context.Context, w http.ResponseWriter) {
+			_ = server.Settle(ctx, server.KeepRows())
 			w.WriteHeader(http.StatusPaymentRequired)
-		}, 0, 1},
+		}, 1, 1},
+		{"KeepRows keeps nothing of a 5xx", func(ctx context.Context, w http.ResponseWriter) {
+			_ = server.Settle(ctx, server.KeepRows())
+			w.WriteHeader(http.StatusBadGateway)
+		}, 0, 2},
 		{"Release rolls a 2xx back", func(ctx context.Context, _ http.ResponseWriter) { _ = server.Settle(ctx, server.Release()) }, 0, 2},
-		{"Final commits a 5xx", func(ctx context.Context, w http.ResponseWriter) {
+		{"Final stores a 5xx without rows", func(ctx context.Context, w http.ResponseWriter) {
 			_ = server.Settle(ctx, server.Final())
 			w.WriteHeader(http.StatusInternalServerError)
-		}, 1, 1},
+		}, 0, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -263,6 +266,7 @@ func TestHandler_panics(t *testing.T) {
 func TestOnComplete(t *testing.T) {
 	t.Parallel()
 	errRow := errors.New("row refused")
+	const keptRefusal = http.StatusConflict
 	for _, tt := range []struct {
 		name   string
 		status int
@@ -271,7 +275,8 @@ func TestOnComplete(t *testing.T) {
 		state  server.State
 	}{
 		{"commits with the answer", http.StatusCreated, (*ledger).write, 1, server.StateCompleted},
-		{"commits with a refusal", http.StatusUnprocessableEntity, (*ledger).write, 1, server.StateCompleted},
+		{"not after a refusal", http.StatusUnprocessableEntity, (*ledger).write, 0, server.StateCompleted},
+		{"commits with a refusal that keeps its rows", keptRefusal, (*ledger).write, 1, server.StateCompleted},
 		{"not after 5xx", http.StatusBadGateway, (*ledger).write, 0, server.StateReleased},
 		{"not after a status that is not stored", http.StatusTooManyRequests, (*ledger).write, 0, server.StateReleased},
 		{"error rolls back and releases", http.StatusCreated, func(l *ledger, ctx context.Context) error {
@@ -292,6 +297,9 @@ func TestOnComplete(t *testing.T) {
 					return tt.hook(&rows, ctx)
 				})
 				require.NoError(t, err)
+				if tt.status == keptRefusal {
+					require.NoError(t, server.Settle(r.Context(), server.KeepRows()))
+				}
 				w.WriteHeader(tt.status)
 			})
 			w := send(h, "k", "b")
@@ -403,7 +411,7 @@ func TestOnComplete_hookPanics(t *testing.T) {
 func TestRunContext_wrongPlace(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	require.ErrorIs(t, server.Settle(ctx, server.Rollback()), server.ErrNoRun)
+	require.ErrorIs(t, server.Settle(ctx, server.KeepRows()), server.ErrNoRun)
 	require.ErrorIs(t, server.Settle(ctx, server.Final()), server.ErrNoRun)
 	require.ErrorIs(t, server.Settle(ctx, server.Release()), server.ErrNoRun)
 	require.ErrorIs(t, store.OnComplete(ctx, func(context.Context) error { return nil }), server.ErrNoRun)
@@ -415,9 +423,11 @@ func TestRunContext_wrongPlace(t *testing.T) {
 			onComplete := store.OnComplete(r.Context(), func(context.Context) error { return nil })
 			switch effect {
 			case server.Keyed:
-				require.ErrorIs(t, server.Settle(r.Context(), server.Rollback()), server.ErrWrongEffect)
 				require.ErrorIs(t, onComplete, store.ErrNoTxStore)
 				require.ErrorIs(t, store.OnComplete(r.Context(), nil), store.ErrNoHook)
+			case server.Opaque:
+				require.ErrorIs(t, server.Settle(r.Context(), server.KeepRows()), server.ErrWrongEffect)
+				fallthrough
 			default:
 				require.ErrorIs(t, onComplete, server.ErrWrongEffect)
 			}

@@ -26,6 +26,7 @@ var (
 func TestDo_transactionFails(t *testing.T) {
 	t.Parallel()
 	verdict := &server.StatusError{Status: http.StatusConflict, Code: "name-taken"}
+	keeping := &server.StatusError{Status: http.StatusConflict, Settle: []server.SettleOption{server.KeepRows()}}
 	for _, tt := range []struct {
 		name    string
 		failure error
@@ -37,7 +38,9 @@ func TestDo_transactionFails(t *testing.T) {
 		{"refused, and a verdict", errRefused, verdict, "", 1},
 		{"refused, and another error", errRefused, errDisk, "", 2},
 		{"COMMIT refused", errCommitRefused, nil, wire.TransactionFailed, 2},
-		{"COMMIT refused under a verdict, which does not know of it", errCommitRefused, verdict, wire.TransactionFailed, 2},
+		{"COMMIT refused under a verdict, which sends none", errCommitRefused, verdict, "", 1},
+		{"refused, and a verdict that keeps its rows", errRefused, keeping, wire.TransactionFailed, 2},
+		{"COMMIT refused under a verdict that keeps its rows", errCommitRefused, keeping, wire.TransactionFailed, 2},
 		{"lost", store.ErrTxLost, nil, wire.StoreUnavailable, 4},
 		{"lost, and a verdict", store.ErrTxLost, verdict, wire.StoreUnavailable, 4},
 		{"trouble, and a verdict", errDisk, verdict, wire.StoreUnavailable, 2},

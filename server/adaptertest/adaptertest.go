@@ -15,7 +15,7 @@ type Operation struct {
 	// Handle is the operation. The adapter's handler calls it with its own ctx and with the input that it got, and answers
 	// as its framework does:
 	//   - no error: success, with Reply.Text as the answer;
-	//   - [ErrRefused]: a refusal of the input that is stored, such as 400 or INVALID_ARGUMENT;
+	//   - [ErrRefused]: a refusal of the input that is stored, such as 400 or INVALID_ARGUMENT. Its effects are rolled back;
 	//   - another error: a failure of the service, such as 500 or INTERNAL.
 	//
 	// Before it answers it adds Reply.Note to the header or metadata named [NoteHeader], to what is there. A

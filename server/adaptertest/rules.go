@@ -21,7 +21,7 @@ var rules = []rule{
 		c.want(c.send("k", "tea"), OK, 1, true)
 		c.wantEffects(1, 1)
 	}},
-	{"a refusal is replayed", func(c *check) {
+	{"a refusal is replayed, and takes no effect", func(c *check) {
 		c.script = []step{{err: ErrRefused}}
 		c.want(c.send("k", "tea"), Refused, 1, false)
 		got := c.send("k", "tea")
@@ -29,6 +29,7 @@ var rules = []rule{
 		if got.Retry {
 			c.Error("the refusal advises to send the call again")
 		}
+		c.wantEffects(1)
 	}},
 	{"another input is refused", func(c *check) {
 		c.want(c.send("k", "tea"), OK, 1, false)
@@ -68,6 +69,7 @@ var rules = []rule{
 		c.script = []step{{failure: store.ErrConflict}, {err: ErrRefused}}
 		c.want(c.send("k", "tea"), Refused, 2, false)
 		c.want(c.send("k", "tea"), Refused, 2, true)
+		c.wantEffects(2)
 	}},
 	{"too many conflicts take no effect", func(c *check) {
 		c.store.refuse.Store(3)

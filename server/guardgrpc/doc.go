@@ -13,7 +13,8 @@
 //
 // The key comes in the metadata Idempotency-Key, or in a field of the request
 // ([Method].KeyField, as AIP-155 has it). A repetition gets the stored answer: the message, or
-// the status with its details. The handler's ctx is a run's ctx: pgstore.Tx,
+// the status with its details. The rows of a Transactional handler are committed with a message
+// only, unless it settles with [server.KeepRows]. The handler's ctx is a run's ctx: pgstore.Tx,
 // childkey.FromContext, server.Barrier and the others work in it.
 //
 // If a conflict of transactions rolls a run back, the handler runs again in the same call, with the request as it came. The

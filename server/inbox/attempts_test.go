@@ -38,19 +38,17 @@ func TestInbox_settled(t *testing.T) {
 		{"Release, an error", []server.SettleOption{server.Release()}, true, []inbox.Result{inbox.Failed, inbox.Failed, inbox.Failed}, 0, 0},
 		{"Release and NotRetryable", []server.SettleOption{server.Release(), server.NotRetryable()}, false, []inbox.Result{inbox.Failed, inbox.Failed, inbox.Failed}, 0, 0},
 		{"Final", []server.SettleOption{server.Final()}, false, []inbox.Result{inbox.Ran}, 1, 0},
-		{"Final, an error", []server.SettleOption{server.Final()}, true, []inbox.Result{inbox.Dead}, 1, 1},
+		{"Final, an error", []server.SettleOption{server.Final()}, true, []inbox.Result{inbox.Dead}, 0, 1},
+		{"Final and KeepRows, an error", []server.SettleOption{server.Final(), server.KeepRows()}, true, []inbox.Result{inbox.Dead}, 1, 1},
 		{"Final and Release", []server.SettleOption{server.Final(), server.Release()}, false, []inbox.Result{inbox.Failed, inbox.Failed, inbox.Failed}, 0, 0},
-		{"Rollback", []server.SettleOption{server.Rollback()}, false, []inbox.Result{inbox.Ran}, 0, 0},
-		{"Rollback, an error", []server.SettleOption{server.Rollback()}, true, []inbox.Result{inbox.Failed, inbox.Dead}, 0, 1},
+		{"KeepRows", []server.SettleOption{server.KeepRows()}, false, []inbox.Result{inbox.Ran}, 1, 0},
+		{"KeepRows, an error", []server.SettleOption{server.KeepRows()}, true, []inbox.Result{inbox.Failed, inbox.Dead}, 0, 1},
 		{"Reference", []server.SettleOption{server.Reference("7")}, false, []inbox.Result{inbox.Ran}, 1, 0},
 		{"DeadLetter", []server.SettleOption{server.DeadLetter()}, false, []inbox.Result{inbox.Ran}, 1, 0},
 		{"NotRetryable", []server.SettleOption{server.NotRetryable()}, false, []inbox.Result{inbox.Ran}, 1, 0},
 		{"NotRetryable, an error", []server.SettleOption{server.NotRetryable()}, true, []inbox.Result{inbox.Failed, inbox.Dead}, 0, 1},
 	} {
 		for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
-			if strings.HasPrefix(tt.name, "Rollback") && effect != server.Transactional {
-				continue
-			}
 			t.Run(fmt.Sprint(tt.name, ", ", effect), func(t *testing.T) {
 				t.Parallel()
 				rows, letters := 0, 0

@@ -150,7 +150,7 @@ func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 //
 // A message is acknowledged only if its effects are committed or its dead letter is written. So a run that fn settled
 // with [server.Release] is [Failed], even if fn returned nil, and is no attempt. After [server.Final] an error is the last:
-// the rows are committed, and the message is a dead letter.
+// the message is a dead letter. fn's rows are rolled back, unless it settled with [server.KeepRows] too.
 //
 // The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
 // letter's error. It is nil for [Ran] and [Duplicate], for a message that was dead before, and where fn returned nil and
@@ -221,7 +221,7 @@ func (a *attempt) run(ctx context.Context) (Result, error) {
 	case replayed:
 		return Duplicate, nil
 	case a.err != nil && !unstored:
-		return a.letter(ctx, a.err) // Final: the rows of the failure are committed
+		return a.letter(ctx, a.err) // Final: there is no other attempt
 	case a.err != nil:
 		a.fail(a.err)
 		return Failed, a.err

@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,6 +105,36 @@ func testBarrier(t *testing.T, pool *pgxpool.Pool) {
 		}
 	}
 	require.Equal(t, 3, queryRow[int](t, pool, "select count(*) from effect"), "ran, and twice perhaps")
+}
+
+// A refused undo rolls its rows back, and keeps the tombstone of the forward call.
+func TestBarrier_refusedUndo(t *testing.T) {
+	t.Parallel()
+	g, pool := forwards(t)
+	refused := &server.StatusError{Status: http.StatusUnprocessableEntity, Code: "shipped"}
+	for _, forward := range []string{"never-came", "rolled", "opaque", "ran"} {
+		task := server.Task{Name: "undo", Scope: "tenant", Effect: server.Transactional, Cancels: childkey.MustParse(forward)}
+		for range 2 {
+			_, _, err := server.Do(t.Context(), g, task, childkey.MustParse("undo-"+forward), 0, func(ctx context.Context, _ int) (int, error) {
+				_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect values ('refused undo')")
+				require.NoError(t, err)
+				_, err = server.Barrier(ctx)
+				require.NoError(t, err)
+				return 0, refused
+			})
+			require.ErrorContains(t, err, "shipped")
+		}
+		_, err := do(t, g, server.Transactional, forward, func(context.Context) (int, error) {
+			t.Error("a late forward call ran")
+			return 0, nil
+		})
+		if forward == "ran" { // as long as it is not undone, its answer stands
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, &server.RefusedError{Code: wire.KeyCancelled}, forward)
+	}
+	require.Zero(t, queryRow[int](t, pool, "select count(*) from effect where what = 'refused undo'"))
 }
 
 // An undo that rolls back leaves nothing: neither tombstone nor key.

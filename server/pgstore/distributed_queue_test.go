@@ -47,9 +47,13 @@ func TestDistributed_queue(t *testing.T) {
 			rw.WriteHeader(http.StatusInternalServerError)
 		}, status: 500},
 		{name: "rolled back", handler: func(rw http.ResponseWriter, r *http.Request) {
-			must(pgstore.Queue(r.Context(), insertBob), server.Settle(r.Context(), server.Rollback()))
+			must(pgstore.Queue(r.Context(), insertBob))
 			rw.WriteHeader(http.StatusPaymentRequired)
 		}, status: 402},
+		{name: "kept", handler: func(rw http.ResponseWriter, r *http.Request) {
+			must(pgstore.Queue(r.Context(), insertBob), server.Settle(r.Context(), server.KeepRows()))
+			rw.WriteHeader(http.StatusPaymentRequired)
+		}, status: 402, bobs: 1},
 		{name: "violation", handler: func(_ http.ResponseWriter, r *http.Request) {
 			must(pgstore.Queue(r.Context(), insertBob), pgstore.Queue(r.Context(), insertAnn))
 		}, status: 500},

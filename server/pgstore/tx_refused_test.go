@@ -326,8 +326,7 @@ func TestTransactional_refusedStatementAndItsWords(t *testing.T) {
 		want   string
 		again  int // runs after a second call
 	}{
-		{"Rollback", server.Rollback(), 409, "409", 1},
-		{"Rollback of a 2xx, which promises no rows", server.Rollback(), 200, "200", 1},
+		{"KeepRows, which promises rows", server.KeepRows(), 409, "transaction-failed", 2},
 		{"Release", server.Release(), 409, "409", 2},
 		{"Final with a 5xx", server.Final(), 500, "500", 1},
 		{"Final with a 2xx", server.Final(), 200, "transaction-failed", 2},

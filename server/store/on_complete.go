@@ -20,8 +20,8 @@ var (
 )
 
 // OnComplete registers fn to run in the transaction that completes a [Keyed] run, after the handler returned a status
-// that is stored, also a 4xx. The rows that fn writes with the store's accessor for ctx, such as pgstore.Tx, commit together with the
-// stored answer, or not at all. Functions run in the order of registration. An error of fn rolls back, releases the
+// below 400. After a refusal that is stored it runs only if the handler settled with server.KeepRows. The rows that fn
+// writes with the store's accessor for ctx, such as pgstore.Tx, commit together with the stored answer, or not at all. Functions run in the order of registration. An error of fn rolls back, releases the
 // key, and is answered with 500 transaction-failed; the next call runs the handler again. The answer invites a retry
 // (Idempotency-Should-Retry: true), unless the store refused a statement or the COMMIT: it would refuse the same rows
 // again.

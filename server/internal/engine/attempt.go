@@ -30,7 +30,7 @@ type Attempt struct {
 type Settling struct {
 	Final        bool // the answer is stored, whatever its status
 	Release      bool // the next call runs; wins over Final
-	Rollback     bool // the rows are discarded, and the answer is stored
+	KeepRows     bool // a refusal keeps its rows and hooks
 	Unrun        bool // the handler began nothing: the key is released, and no effect counts; wins over all
 	NotRetryable bool
 	DeadLetter   bool    // the stored answer is the report that the work was given up
@@ -59,17 +59,14 @@ func (a *Attempt) Number() int {
 // Call returns the run's call, which is not to be changed.
 func (a *Attempt) Call() *Call { return a.run.call }
 
-// Fate returns Barrier's finding. It is 0 if the handler did not call Barrier, if Barrier does not know, or if its
-// tombstone will be rolled back. It is 0 for a nil attempt.
+// Fate returns Barrier's finding. It is 0 if the handler did not call Barrier, or if Barrier does not know. It is 0 for
+// a nil attempt.
 func (a *Attempt) Fate() store.Fate {
 	if a == nil {
 		return 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.how.Rollback {
-		return 0
-	}
 	return a.fate
 }
 
@@ -136,6 +133,15 @@ func (a *Attempt) work(ctx context.Context, abandon func()) Result {
 	res := a.run.call.Work(runctx.NewContext(ctx, a))
 	returned = true
 	return res
+}
+
+// leastRefusal is the least status of an answer that denies an effect.
+const leastRefusal = 400
+
+// discardsRows reports whether the attempt's rows, or those of its hooks, are rolled back although its answer is stored:
+// a refusal has no effect, unless the handler said otherwise.
+func (a *Attempt) discardsRows(answer store.Answer) bool {
+	return answer.Status >= leastRefusal && !a.how.KeepRows
 }
 
 // disposition is the disposition of res, unless the handler or its Barrier decided otherwise.

@@ -193,7 +193,7 @@ func (r *run) finish(a *Attempt, s store.Settlement) error {
 			return err
 		}
 	}
-	if len(a.hooks) == 0 {
+	if len(a.hooks) == 0 || a.discardsRows(s.Answer) {
 		return r.settle(s)
 	}
 	return r.settleWithHooks(a.hooks, s)

@@ -75,7 +75,7 @@ func (r *run) attemptTransaction() (out Outcome, failure error) {
 		return r.unavailable(failure), failure
 	case failure != nil:
 		a.discard()
-		return a.settleFailed(res, failure), nil
+		return a.settleFailed(res, failure)
 	case a.disposition(res) == Store:
 		return r.commit(a, res)
 	case a.disposition(res) == Fail:
@@ -89,14 +89,14 @@ func (r *run) attemptTransaction() (out Outcome, failure error) {
 	}
 }
 
-// commit makes rows and answer durable together, or the answer alone after
-// Rollback. A failure is as in transaction.
+// commit makes rows and answer durable together, or the answer alone if it is a refusal. A failure is as in
+// attemptTransaction.
 func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
-	s := r.completion(a, res)
-	if a.how.Rollback {
+	if a.discardsRows(res.Answer) {
 		a.discard()
-		return r.concludeCompletion(s, r.settle(s)), nil
+		return r.settleRefusal(a, res)
 	}
+	s := r.completion(a, res)
 	r.member.beginSettle()
 	ctx, cancel := r.newSettleContext(r.engine.cfg.SettleTimeout)
 	defer cancel()
@@ -112,6 +112,53 @@ func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
 	return r.concludeCompletion(s, nil), nil
 }
 
+// settleRefusal makes the answer of an attempt durable whose rows were rolled back. A failure is as in attemptTransaction.
+//
+// An undo's answer stands for a forward call that can never run after it. So the tombstone of its Barrier, which was
+// rolled back with the rows, is written once more, in one transaction with the answer. The forward call may have begun
+// in between: then the handler was told what no longer holds, and must run again.
+func (r *run) settleRefusal(a *Attempt, res Result) (out Outcome, failure error) {
+	s := r.completion(a, res)
+	if a.Fate() == 0 {
+		return r.concludeCompletion(s, r.settle(s)), nil
+	}
+	r.member.beginSettle()
+	ctx, cancel := r.newSettleContext(r.engine.cfg.SettleTimeout)
+	defer cancel()
+	tx, err := r.engine.txStore.Begin(ctx)
+	if err != nil {
+		r.release(false)
+		r.engine.observeStoreError(r.ctx, r.call, err)
+		return r.unavailable(err), nil
+	}
+	undo := &Attempt{run: r, tx: tx}
+	defer undo.discard()
+	undo.cancelForward(ctx)
+	switch {
+	case undo.refusal != "":
+		if undo.refusal != wire.InProgress {
+			r.engine.observeStoreError(r.ctx, r.call, undo.cause)
+		}
+		undo.discard()
+		r.release(false)
+		return undo.outcomeOf(res, true), nil
+	case undo.cause != nil, undo.fate != a.Fate():
+		return r.conflictOutcome(res), store.ErrConflict
+	}
+	err = tx.Settle(ctx, r.owner, s)
+	var refused *store.TxError
+	switch {
+	case err == nil:
+		undo.committed = true
+		return r.concludeCompletion(s, nil), nil
+	case errors.As(err, &refused): // no statement was the handler's, so OnCommitError has no answer to it
+		undo.discard()
+		return r.settleTransactionError(refused), nil
+	default:
+		return r.handleCommitError(undo, s, err)
+	}
+}
+
 // handleCommitError handles the error of a commit.
 func (r *run) handleCommitError(a *Attempt, s store.Settlement, err error) (out Outcome, failure error) {
 	var refused *store.TxError
@@ -125,7 +172,7 @@ func (r *run) handleCommitError(a *Attempt, s store.Settlement, err error) (out 
 		r.engine.observeStoreError(r.ctx, r.call, err)
 	case errors.As(err, &refused):
 		a.discard()
-		return r.settleRefusedCommit(refused), nil
+		return r.settleRefusedCommit(a, refused)
 	default: // nothing changed
 		r.engine.observeStoreError(r.ctx, r.call, err)
 		a.discard()

@@ -11,56 +11,52 @@ import (
 )
 
 // settleFailed settles an attempt whose transaction cannot be committed, and was rolled back. After a refused statement an
-// answer of 4xx is still true: it promises no rows. Every other answer that would be stored promises rows that are
-// rolled back.
-func (a *Attempt) settleFailed(res Result, failure error) Outcome {
+// answer of 4xx is still true: it promises no rows, unless the handler wanted to keep them. Every other answer that would be stored promises rows that are
+// rolled back. A failure of its own is as in attemptTransaction.
+func (a *Attempt) settleFailed(res Result, cause error) (out Outcome, failure error) {
 	r := a.run
 	var refused *store.TxError
 	switch {
-	case errors.As(failure, &refused):
+	case errors.As(cause, &refused):
 	case a.refusal != "": // of the Barrier, which failed first
 		r.release(false)
-		return a.outcomeOf(res, true)
+		return a.outcomeOf(res, true), nil
 	default:
-		r.engine.observeStoreError(r.ctx, r.call, failure)
+		r.engine.observeStoreError(r.ctx, r.call, cause)
 		r.release(false)
-		return r.unavailable(failure)
+		return r.unavailable(cause), nil
 	}
 	switch a.disposition(res) {
 	case Store:
 	case Fail:
 		r.releaseFailed(refused.Ended)
-		return a.outcomeOf(res, true)
+		return a.outcomeOf(res, true), nil
 	default:
 		r.release(refused.Ended)
-		return a.outcomeOf(res, true)
+		return a.outcomeOf(res, true), nil
 	}
-	promises := res.Answer.Status < leastRefusal && !a.how.Rollback
-	if refused.Ended || promises {
-		return r.settleTransactionError(refused)
+	if refused.Ended || !a.discardsRows(res.Answer) {
+		return r.settleTransactionError(refused), nil
 	}
-	s := r.completion(a, res)
-	return r.concludeCompletion(s, r.settle(s))
+	return r.settleRefusal(a, res)
 }
 
-// settleRefusedCommit settles a run whose COMMIT the store refused.
-func (r *run) settleRefusedCommit(refused *store.TxError) Outcome {
+// settleRefusedCommit settles the run of an attempt whose COMMIT the store refused. A failure is as in
+// attemptTransaction.
+func (r *run) settleRefusedCommit(a *Attempt, refused *store.TxError) (out Outcome, failure error) {
 	if !refused.Commit || !isViolation(refused) || r.call.OnCommitError == nil {
-		return r.settleTransactionError(refused)
+		return r.settleTransactionError(refused), nil
 	}
 	res, err := r.amend(refused)
 	if err != nil {
 		r.engine.cfg.Log(r.ctx, Line{
 			Level: slog.LevelError, Message: "OnCommitError failed", Route: r.call.Route.Name, ID: r.owner.ID, Err: err,
 		})
-		return r.settleTransactionError(refused)
+		return r.settleTransactionError(refused), nil
 	}
-	s := r.completion(&Attempt{run: r}, res) // the handler's options for its own answer do not count for this answer
-	return r.concludeCompletion(s, r.settle(s))
+	// The handler's options for its own answer do not count for this answer.
+	return r.settleRefusal(&Attempt{run: r, fate: a.Fate()}, res)
 }
-
-// leastRefusal is the least status of an answer that denies an effect.
-const leastRefusal = 400
 
 var errAmended = errors.New("server: OnCommitError did not return a 4xx that is stored")
 
