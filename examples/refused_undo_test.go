@@ -39,7 +39,7 @@ func (r *refunder) serve(t *testing.T) string {
 	mux := http.NewServeMux()
 	require.NoError(t, server.Handle(mux, guard, charge, server.Transactional, func(_ context.Context, cents int) (int, error) { return cents, nil }))
 	require.NoError(t, server.Handle(mux, guard, ship, server.Transactional, func(context.Context, int) (int, error) {
-		return 0, &server.StatusError{Status: http.StatusConflict, Code: "no-such-address"}
+		return 0, server.Refuse(http.StatusConflict, "no-such-address", "")
 	}))
 	require.NoError(t, server.Handle(mux, guard, refundCharge, server.Transactional, func(ctx context.Context, _ contract.Undo[int, int]) (struct{}, error) {
 		r.refunds.Add(1)

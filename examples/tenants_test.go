@@ -79,7 +79,7 @@ func startPayment(t *testing.T) *paymentService {
 	}))
 	require.NoError(t, server.Handle(mux, guard, bookParcel, server.Keyed, func(_ context.Context, address string) (parcel, error) {
 		if address == "" {
-			return parcel{}, &server.StatusError{Status: http.StatusUnprocessableEntity, Code: "no-address"}
+			return parcel{}, server.Refuse(http.StatusUnprocessableEntity, "no-address", "")
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()

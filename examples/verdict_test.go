@@ -28,7 +28,7 @@ func startBank(t *testing.T, cfg server.Config) *sdk.Client {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	require.NoError(t, server.Handle(mux, guard, charge, server.Keyed, func(context.Context, int) (int, error) {
-		return 0, &server.StatusError{Status: http.StatusPaymentRequired, Code: "card-declined", Detail: "No funds on this card."}
+		return 0, server.Refuse(http.StatusPaymentRequired, "card-declined", "No funds on this card.")
 	}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)

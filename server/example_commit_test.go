@@ -24,7 +24,7 @@ func ExampleRoute_onCommitError() {
 			if refused.Constraint != "accounts_name_unique" {
 				return server.Response{}, refused // answered with 500 transaction-failed
 			}
-			return server.Response{}, &server.StatusError{Status: http.StatusConflict, Code: "name-taken", Detail: "Choose another name."}
+			return server.Response{}, server.Refuse(http.StatusConflict, "name-taken", "Choose another name.")
 		},
 	}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("the handler runs")

@@ -48,6 +48,40 @@ func ExampleSettle() {
 	// 402 replayed: true rows: 1
 }
 
+// A handler that wrote rows finds out that it must refuse. The rows are rolled back, and the refusal is stored.
+func ExampleRefuse() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	mux, held := http.NewServeMux(), 0
+	reserve := contract.Post[[]string, string]("inventory", "reserve", "/reservations")
+	err = server.Handle(mux, guard, reserve, server.Transactional, func(ctx context.Context, skus []string) (string, error) {
+		for _, sku := range skus {
+			if sku == "coffee" {
+				return "", server.Refuse(http.StatusConflict, "sold-out", "No coffee is left.")
+			}
+			if err := memstore.Tx(ctx).Do(func() { held++ }); err != nil {
+				return "", err
+			}
+		}
+		return "held", nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/reservations", strings.NewReader(`["tea","coffee"]`))
+		r.Header.Set(wire.HeaderKey, `"order-1042"`)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		fmt.Println(w.Code, "replayed:", w.Header().Get(wire.HeaderReplayed), "held:", held)
+	}
+	// Output:
+	// 409 replayed: false held: 0
+	// 409 replayed: true held: 0
+}
+
 // An adapter of another protocol takes bytes and returns a Response.
 func ExampleGuard_Do() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})

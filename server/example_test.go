@@ -43,7 +43,7 @@ func ExampleHandle() {
 	}
 	err = server.Handle(mux, guard, reserve, server.Transactional, func(ctx context.Context, in Item) (Hold, error) {
 		if in.SKU == "" {
-			return Hold{}, &server.StatusError{Status: http.StatusUnprocessableEntity, Detail: "No SKU."}
+			return Hold{}, server.Refuse(http.StatusUnprocessableEntity, "sku-missing", "Name a SKU.")
 		}
 		err := memstore.Tx(ctx).Do(func() { holds = append(holds, in.SKU) })
 		return Hold{ID: len(holds) + 1}, err

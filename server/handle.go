@@ -9,13 +9,14 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
-// A typed handler returns a StatusError to answer with a status of 400 or above. Any other
+// A typed handler returns a StatusError to answer with a status of 400 or above; [Refuse] makes a plain one. Any other
 // error is answered with 500. The answer is a problem (RFC 9457) with Code and Detail, in the
 // shape of [Config.RenderProblem] if that is set. Err is only logged, at info level if the
 // status is below 500. A [ScopeFunc] may return one too.
@@ -53,6 +54,32 @@ func (e *StatusError) Error() string {
 
 // Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
+
+// Refuse returns the error by which a handler refuses: a [*StatusError] without a cause and without options. A typed
+// handler, a function of [Do] or [Guard.Do], a [ScopeFunc] and the functions of a [Route] can return it:
+//
+//	return Hold{}, server.Refuse(http.StatusConflict, "sold-out", "No tea is left.")
+//
+// status is 400 to 499. code is for programs, and detail is for people. A code has 1 to 64 ASCII letters, digits and "-", "_"
+// or "."; detail may be empty. Of any other status or code Refuse makes an error that wraps [ErrArgument], which a handler's
+// caller gets as 500, and the log gets as it is. For a status that is computed, such as one that another service answered
+// with, use a StatusError.
+//
+// What is stored, and what becomes of the rows, depends on status, as for any handler ([Effect] has the table).
+func Refuse(status int, code, detail string) error {
+	switch {
+	case status < 400 || status > 499:
+		return fmt.Errorf("%w: Refuse with status %d: a refusal has 400 to 499", ErrArgument, status)
+	case code == "" || len(code) > maxCodeBytes || strings.Trim(code, codeBytes) != "":
+		return fmt.Errorf("%w: Refuse with code %.100q: a code has 1 to %d letters, digits, \"-\", \"_\" and \".\"", ErrArgument, code, maxCodeBytes)
+	}
+	return &StatusError{Status: status, Code: code, Detail: detail}
+}
+
+const (
+	maxCodeBytes = 64
+	codeBytes    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+)
 
 // A Router takes handlers by patterns as those of [http.ServeMux], "POST /orders/{id}". *http.ServeMux and chi's routers
 // are Routers, and guardgin makes one of a gin router. A router whose handlers do not find the values of a pattern with

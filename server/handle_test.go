@@ -213,6 +213,29 @@ func TestStatusError(t *testing.T) {
 	require.EqualError(t, err, "server: status 402 declined: no funds")
 }
 
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, &server.StatusError{Status: 409, Code: "sold-out", Detail: "No tea."}, server.Refuse(409, "sold-out", "No tea."))
+	for _, code := range []string{"a", "A_b-9.z", strings.Repeat("c", 64)} {
+		for _, status := range []int{400, 429, 499} {
+			require.ErrorAs(t, server.Refuse(status, code, ""), new(*server.StatusError))
+		}
+	}
+	bad := []error{server.Refuse(399, "c", ""), server.Refuse(500, "c", ""), server.Refuse(0, "c", ""), server.Refuse(-1, "c", "")}
+	for _, code := range []string{"", "sold out", "sold\nout", "ausverkauft!", "größe", "\xff", strings.Repeat("c", 65)} {
+		bad = append(bad, server.Refuse(409, code, "d"))
+	}
+	for _, err := range bad {
+		require.ErrorIs(t, err, server.ErrArgument)
+		require.NotErrorAs(t, err, new(*server.StatusError))
+		mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+		require.NoError(t, server.Handle(mux, g, reserve, server.Keyed, func(context.Context, lines) (hold, error) { return hold{}, err }))
+		w := call(mux, `{"quantity":1}`, "")
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+		require.NotContains(t, w.Body.String(), "Refuse")
+	}
+}
+
 // A typed route can have every setting of an untyped route.
 func TestHandleRoute(t *testing.T) {
 	t.Parallel()

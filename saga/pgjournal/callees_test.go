@@ -140,7 +140,7 @@ func (c *callees) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead journal
 func (c *callees) book(service string) func(context.Context, journey) (ticket, error) {
 	return func(_ context.Context, j journey) (ticket, error) {
 		if j.Refuse && service == "tour" {
-			return ticket{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "sold-out", Detail: "No seats."}
+			return ticket{}, server.Refuse(http.StatusPaymentRequired, "sold-out", "No seats.")
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

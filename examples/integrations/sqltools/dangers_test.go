@@ -223,7 +223,7 @@ func TestRefusalWithRows(t *testing.T) {
 			if _, err = l.book(ctx, in); err != nil {
 				return out, err
 			}
-			return out, &server.StatusError{Status: 409, Code: "closed"}
+			return out, server.Refuse(http.StatusConflict, "closed", "")
 		})
 		for _, replayed := range []string{"false", "true"} {
 			require.Equal(t, answer{status: 409, code: "closed", replayed: replayed}, send(t, url, "k", sqltools.Booking{Account: "ann", Cents: 5}))

@@ -31,7 +31,7 @@ func ServeUnguarded(mux *http.ServeMux, book ledger.Ledger) error {
 func charge(book ledger.Ledger) func(context.Context, paymentapi.Payment) (paymentapi.Receipt, error) {
 	return func(ctx context.Context, in paymentapi.Payment) (paymentapi.Receipt, error) {
 		if in.Card == paymentapi.DeclinedCard {
-			return paymentapi.Receipt{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "card-declined"}
+			return paymentapi.Receipt{}, server.Refuse(http.StatusPaymentRequired, "card-declined", "")
 		}
 		receipt := paymentapi.Receipt{ID: "charge-" + rand.Text()}
 		return receipt, book.Append(ctx, ledger.Entry{Order: in.Order, ID: receipt.ID, Cents: in.Cents})
