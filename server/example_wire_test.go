@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -56,6 +58,42 @@ func ExampleRoute_key() {
 	// 200 replayed="false" code=""
 	// 200 replayed="true" code=""
 	// 400 replayed="" code="key-missing"
+}
+
+// Old clients of this service send keys that a guard refuses, such as "order 42". Key hashes those, and no others.
+func ExampleRoute_keysOfOldClients() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	payments, err := guard.Route(server.Route{
+		Effect: server.Keyed,
+		Key: func(r *http.Request, _ []byte) (string, error) {
+			text := r.Header.Get(wire.HeaderKey)
+			if text == "" {
+				return "", server.ErrNoKey
+			}
+			if _, err := childkey.Parse(text); err == nil {
+				return text, nil
+			}
+			return fmt.Sprintf("old-%x", sha256.Sum256([]byte(text))), nil
+		},
+	}, pay())
+	if err != nil {
+		panic(err)
+	}
+	for _, key := range []string{"order 42", "order 42", `"order-43"`, "order-43"} {
+		r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(`{"amount":5}`))
+		r.Header.Set(wire.HeaderKey, key)
+		w := httptest.NewRecorder()
+		payments.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Body, w.Header().Get(wire.HeaderReplayed))
+	}
+	// Output:
+	// 200 {"payment":1} false
+	// 200 {"payment":1} true
+	// 200 {"payment":2} false
+	// 200 {"payment":2} true
 }
 
 // The callers of this service use another header. The Idempotency-Key header is then only compared: if a request has

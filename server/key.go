@@ -19,7 +19,7 @@ var (
 	errKeyRefused  = errors.New("server: Route.Key refused the request") // its own text may hold the body
 	errKeyEmpty    = errors.New("server: Route.Key returned no key and no error")
 	errKeyUnstable = errors.New("server: Route.Key returned two keys for one request")
-	errKeyDiffers  = errors.New("server: Route.Key returned another key than the request's Idempotency-Key header has")
+	errKeyDiffers  = errors.New("server: Route.Key ignores the request's Idempotency-Key header and returned another key")
 )
 
 // keyOf returns the key that the route's own function reads from the request.
@@ -50,10 +50,25 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 		return childkey.Key{}, &outcome{Code: wire.KeyInvalid, Err: err}
 	}
 	inHeader, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
-	if present && (err != nil || inHeader != key) {
+	if present && (err != nil || inHeader != key) && !h.mapsHeader(r, body, text) {
 		return childkey.Key{}, brokenKey(errKeyDiffers)
 	}
 	return key, nil
+}
+
+// mapsHeader reports whether the route's function made text of the Idempotency-Key header: without the header it returns
+// something else. A function that ignores the header has found a key that its caller knows nothing of.
+func (h *guarded) mapsHeader(r *http.Request, body []byte, text string) bool {
+	without, err := h.callKey(withKeyHeader(r, nil), body)
+	return err != nil || without != text
+}
+
+// withKeyHeader returns r with other lines of the Idempotency-Key header.
+func withKeyHeader(r *http.Request, lines []string) *http.Request {
+	r = r.WithContext(r.Context())
+	r.Header = r.Header.Clone()
+	r.Header[wire.HeaderKey] = lines
+	return r
 }
 
 // refusedBy refuses a request that a function of the route cannot read. err's own text may contain the body, so the
@@ -100,8 +115,8 @@ func (h *guarded) checkKey(key childkey.Key) error {
 }
 
 // readForward reads the forward key of an undo.
-func (h *guarded) readForward(r *http.Request, c *call) error {
-	forward, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderCancels))
+func (h *guarded) readForward(r *http.Request, body []byte, c *call) error {
+	forward, _, err := wire.ParseKeyHeader(h.forwardLines(r, body))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errBadForward, err)
@@ -110,6 +125,22 @@ func (h *guarded) readForward(r *http.Request, c *call) error {
 	}
 	c.Forward = forward
 	return nil
+}
+
+// forwardLines returns the lines of the Idempotency-Cancels header. If the route's function maps the key of a request, it
+// mapped the forward key when the forward call came. So it maps it here, too: otherwise Barrier would look for a call
+// that never came.
+func (h *guarded) forwardLines(r *http.Request, body []byte) []string {
+	lines := r.Header.Values(wire.HeaderCancels)
+	if h.route.Key == nil || len(lines) == 0 {
+		return lines
+	}
+	forward := withKeyHeader(r, lines)
+	text, err := h.callKey(forward, body)
+	if err != nil || !h.mapsHeader(forward, body, text) {
+		return lines
+	}
+	return []string{text}
 }
 
 // MaxScopeBytes is the length of the longest scope.

@@ -173,7 +173,7 @@ func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) 
 	c.ID = store.NewID(scope, h.guard.cfg.Namespace, c.Key)
 	err := h.checkKey(c.Key)
 	if err == nil {
-		err = h.readForward(r, c)
+		err = h.readForward(r, body, c)
 	}
 	if err != nil {
 		return &outcome{Code: wire.KeyInvalid, Err: err}

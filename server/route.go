@@ -18,18 +18,21 @@ type Route struct {
 	Name string
 	// Wait replaces [Config.Wait]. Negative means that a duplicate does not wait.
 	Wait time.Duration
-	// Key reads the key of a request from its body, or from a header of another
-	// name: 1 to 255 bytes as [childkey.Parse] accepts them. It is called with the
-	// request and its whole body before anything is claimed, and must change
-	// neither. Many requests may call it at once.
+	// Key reads the key of a request from its body or from a header of another name, or it maps the Idempotency-Key header,
+	// as for old clients whose keys have spaces. It returns 1 to 255 bytes as [childkey.Parse] accepts them. It is called
+	// with the request and its whole body before anything is claimed, and must change neither. Many requests may call
+	// it at once.
 	//
 	// Key must return the same key for a request and for its retry. It may use only parts
 	// that the caller sends again: nothing random, no time, and no number of the attempt.
-	// The guard notices two mistakes. It calls Key twice for each request, and both texts
-	// must be the same. If the request also has an Idempotency-Key header, that key must be
-	// the same. A panic,
-	// an empty text or another key is answered with 500 key-invalid and logged, and
-	// nothing runs.
+	// The guard notices two mistakes. It calls Key twice for each request, and both texts must be the same. If the request
+	// has an Idempotency-Key header with another key, Key is also called without that header: the same text once more
+	// means that it ignores the key by which the caller knows the request. A panic, an empty text or one of these
+	// mistakes is answered with 500 key-invalid and logged, and nothing runs.
+	//
+	// A mapped key is the key from there on: in [InboundKey], and for [Guard.LookupHandler]. So map only what Parse refuses.
+	// The forward key of an undo is mapped as well: Key gets the Idempotency-Cancels header in the place of the other.
+	// Undo and forward route therefore need the same Key.
 	//
 	// An error refuses the request with key-invalid (400), or with key-missing if it wraps [ErrNoKey]. A
 	// [*StatusError] with a 4xx other than 408, 421, 425 and 429 sets the status and the detail. The error's text is

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,60 @@ func TestRouteKey_inAnotherHeader(t *testing.T) {
 	requireAnswer(t, send(h, "", "b", "X-Request-Key", "k"), http.StatusOK, firstAnswer, false)
 	requireAnswer(t, send(h, "", "b", "X-Request-Key", `"k"`), http.StatusOK, firstAnswer, true)
 	requireCode(t, send(h, "", "b"), wire.KeyMissing)
+}
+
+func hashedKey(r *http.Request, _ []byte) (string, error) {
+	text := r.Header.Get(wire.HeaderKey)
+	if text == "" {
+		return "", server.ErrNoKey
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text))), nil
+}
+
+// A service can serve old clients whose keys a guard refuses.
+func TestRouteKey_mapsTheHeader(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h := keyRoute(t, newGuard(t, memstore.New(), server.Config{}), hashedKey, answer(http.StatusOK, &runs))
+	old := []string{"550e8400-e29b-41d4-a716-446655440000", "order 42", "ann@example.com,2024", "ключ", `a"b`, strings.Repeat("x", 300), `"quoted"`}
+	for i, key := range old {
+		for _, replayed := range []string{"false", "true"} {
+			w := send(h, key, "b")
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			require.Equal(t, replayed, w.Header().Get(wire.HeaderReplayed))
+		}
+		require.EqualValues(t, i+1, runs.Load())
+		requireCode(t, send(h, key, "another"), wire.KeyReused)
+	}
+	requireCode(t, send(h, "", "b"), wire.KeyMissing)
+}
+
+// An undo names the forward call by the key that the caller sent.
+func TestRouteKey_mapsTheForwardKey(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{"order-42", "order 42"} {
+		g := newGuard(t, memstore.New(), server.Config{})
+		forward := keyRoute(t, g, hashedKey, func(http.ResponseWriter, *http.Request) {})
+		backward := keyRoute(t, g, hashedKey, func(w http.ResponseWriter, r *http.Request) {
+			fate, err := server.Barrier(r.Context())
+			require.NoError(t, err)
+			fmt.Fprint(w, fate)
+		})
+		require.Equal(t, http.StatusOK, send(forward, raw, "b").Code)
+		requireAnswer(t, send(backward, "undo 42", "u", wire.HeaderCancels, raw), http.StatusOK, "ran", false)
+		requireCode(t, send(forward, raw, "b"), wire.KeyCancelled)
+		requireCode(t, send(backward, "undo 43", "u", wire.HeaderCancels, "undo 43"), wire.KeyInvalid) // itself
+	}
+
+	g := newGuard(t, memstore.New(), server.Config{}) // a key in the body maps nothing
+	forward := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {})
+	backward := keyRoute(t, g, keyInBody, func(w http.ResponseWriter, r *http.Request) {
+		fate, err := server.Barrier(r.Context())
+		require.NoError(t, err)
+		fmt.Fprint(w, fate)
+	})
+	send(forward, "order-42", "b")
+	requireAnswer(t, send(backward, "", `{"idempotency_key":"undo-42"}`, wire.HeaderCancels, "order-42"), http.StatusOK, "ran", false)
 }
 
 // A key function that may name another key for a retry causes a 500 with a line in the log. There is no unguarded run
