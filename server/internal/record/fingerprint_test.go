@@ -66,6 +66,8 @@ func TestSubject_normalize(t *testing.T) {
 		{"charset utf-8", Subject{MediaType: "application/json; charset=utf-8"}, Subject{MediaType: "application/json"}, true},
 		{"charset UTF-8", Subject{MediaType: "text/csv; charset=UTF-8; header=present"}, Subject{MediaType: "text/csv; header=present"}, true},
 		{"another charset", Subject{MediaType: "application/json; charset=latin1"}, Subject{MediaType: "application/json"}, false},
+		{"the body of an undo", Subject{Cancels: "f", Body: []byte("{}")}, Subject{Cancels: "f", Body: []byte(`{"output":1}`)}, true},
+		{"another body", Subject{Body: []byte("{}")}, Subject{Body: []byte("[]")}, false},
 		{"another type", Subject{MediaType: "text/plain; charset=utf-8"}, Subject{MediaType: "text/csv"}, false},
 	} {
 		require.Equal(t, tt.same, reflect.DeepEqual(tt.one.normalize(), tt.two.normalize()), tt.name)

@@ -14,11 +14,16 @@ import (
 //   - The parameters of the query are ordered by name. Those of one name keep their order.
 //   - The charset utf-8 of the media type is left out: it is the default of JSON (RFC 8259
 //     section 8.1) and of most services.
+//   - An undo has no body: its body says what the caller knows of the forward call, whose key is
+//     part of the request. A caller that crashed may know less, or more.
 func (s *Subject) normalize() Subject {
 	n := *s
 	n.Path = normalizeEscapes(s.Path)
 	n.Query = orderParameters(normalizeEscapes(s.Query))
 	n.MediaType = omitUTF8(s.MediaType)
+	if s.Cancels != "" {
+		n.Body = nil
+	}
 	return n
 }
 
