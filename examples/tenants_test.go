@@ -248,7 +248,9 @@ func TestTenants_undoOfOwnCalls(t *testing.T) {
 			return struct{}{}, err
 		}
 		forward, _ := server.ForwardKey(ctx)
-		return sdk.CallUndo(childkey.NewContext(ctx, forward), client, refundCents, chargeCents, contract.Undo[int, receipt]{Input: undo.Input})
+		fan := client.Fanout(childkey.NewContext(ctx, forward)) // as buy made it
+		sdk.Add(fan, chargeCents.UndoneBy(refundCents), undo.Input)
+		return struct{}{}, fan.Undo(childkey.NewContext(ctx, forward))
 	}))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -267,8 +269,7 @@ func TestTenants_undoOfOwnCalls(t *testing.T) {
 	}
 	ctx, c := as("tenant-b")
 	for range 2 { // the second finds that it is done
-		_, err = sdk.CallUndo(ctx, c, cancel, buy, contract.Undo[int, receipt]{Input: 100})
-		require.NoError(t, err)
+		require.NoError(t, sdk.CallUndo(ctx, c, buy.UndoneBy(cancel), contract.Undo[int, receipt]{Input: 100}))
 	}
 	require.Equal(t, []string{"receipt-1 for 100", "receipt-2 for 100"}, b.charged)
 	require.Equal(t, []string{"receipt-2 for 100"}, b.refunded)

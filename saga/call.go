@@ -65,7 +65,7 @@ func limitsOf(s *engine.Step) (l retry.Limits) {
 }
 
 // operationUndo returns how a step is undone by op.
-func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to engine.Address) func(context.Context, *engine.Call) error {
+func operationUndo[In, Out any](op contract.UndoOperation[In, Out], path string, to engine.Address) func(context.Context, *engine.Call) error {
 	return func(ctx context.Context, c *engine.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
@@ -88,12 +88,6 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to engin
 			return err
 		}
 		c.Nothing = resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan
-		if c.Nothing && c.Ran {
-			return &retry.Error{
-				Outcome: retry.Unknown, Service: to.Service, Operation: to.Operation, Err: retry.ErrKeyExpired,
-				Evidence: "the callee answered the call, and now says that it never ran",
-			}
-		}
 		return nil
 	}
 }

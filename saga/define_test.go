@@ -121,6 +121,9 @@ func TestDefine_refuses(t *testing.T) {
 		{"two undos", func(b *saga.Builder[order, nothing]) {
 			step(b, "a.a").UndoFunc("a.b", undo).UndoFunc("a.c", undo)
 		}, saga.ErrPlan, "step a.a: there are two undos"},
+		{"two undos beside that of the operation", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, take, b.Input()).Undo(take.Undo()).Undo(take.Undo())
+		}, saga.ErrPlan, "there are two undos"},
 		{"a name without a service", func(b *saga.Builder[order, nothing]) { step(b, "charge") }, saga.ErrPlan, `"charge": the name is not service.operation`},
 		{"a name that is none", func(b *saga.Builder[order, nothing]) { step(b, "pay ment.charge") }, saga.ErrPlan, "not service.operation"},
 		{"an invalid operation", func(b *saga.Builder[order, nothing]) {
@@ -344,4 +347,35 @@ func TestPlanError_unwraps(t *testing.T) {
 	require.Len(t, plan.Problems, 1)
 	require.ErrorIs(t, plan.Problems[0], saga.ErrMissingUndo)
 	require.EqualError(t, plan.Problems[0], "saga: missing undo: step a.a has no undo, and b.b can fail after it")
+}
+
+// take is an operation that names its undo.
+var take = contract.Post[order, hold]("inventory", "take", "/takes/{$}").
+	UndoneBy(contract.Post[contract.Undo[order, hold], struct{}]("inventory", "return", "/returns"))
+
+// A step has the undo of its operation, until it says otherwise.
+func TestStep_undoOfItsOperation(t *testing.T) {
+	t.Parallel()
+	type stepRef = saga.StepRef[order, hold]
+	other := contract.Post[contract.Undo[order, hold], struct{}]("inventory", "other", "/others")
+	for _, tt := range []struct {
+		name string
+		say  func(*stepRef)
+		want string
+	}{
+		{"nothing", func(*stepRef) {}, "inventory.return[a]"},
+		{"another", func(s *stepRef) { s.Undo(other) }, "inventory.other[a]"},
+		{"a function", func(s *stepRef) {
+			s.UndoFunc("local.undo", func(context.Context, saga.UndoCall[order, hold]) error { return nil })
+		}, "local.undo[a]"},
+		{"read only", func(s *stepRef) { s.ReadOnly() }, ""},
+		{"irreversible", func(s *stepRef) { s.Irreversible() }, ""},
+		{"pivot", func(s *stepRef) { s.Pivot() }, ""},
+	} {
+		d, err := saga.Define("d", 1, func(b *saga.Builder[order, nothing]) {
+			tt.say(saga.Step(b, take.For("a"), b.Input()))
+		})
+		require.NoError(t, err, tt.name)
+		require.Equal(t, tt.want, d.Steps()[0].Undo, tt.name)
+	}
 }

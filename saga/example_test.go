@@ -24,9 +24,9 @@ type (
 )
 
 var (
-	Reserve  = contract.Post[Order, Hold]("inventory", "reserve", "/reservations")
+	Reserve  = contract.Post[Order, Hold]("inventory", "reserve", "/reservations").UndoneBy(Release)
 	Release  = contract.Post[contract.Undo[Order, Hold], struct{}]("inventory", "release", "/reservations/release")
-	Pay      = contract.Post[Order, Charge]("payment", "charge", "/charges")
+	Pay      = contract.Post[Order, Charge]("payment", "charge", "/charges").UndoneBy(Refund)
 	Refund   = contract.Post[contract.Undo[Order, Charge], struct{}]("payment", "refund", "/charges/refund")
 	Book     = contract.Post[Booking, Parcel]("shipping", "book", "/parcels")
 	SendMail = contract.Post[Parcel, struct{}]("mail", "receipt", "/receipts")
@@ -36,8 +36,8 @@ var (
 // the booking is refused, both steps are undone. After it only the mail is left, which is retried
 // until it succeeds.
 var Checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[Order, string]) {
-	hold := saga.Step(b, Reserve, b.Input()).Undo(Release)
-	charge := saga.Step(b, Pay, b.Input()).Undo(Refund)
+	hold := saga.Step(b, Reserve, b.Input())
+	charge := saga.Step(b, Pay, b.Input())
 	parcel := saga.Step(b, Book, saga.Map2(hold.Output(), charge.Output(), toBooking)).Pivot()
 	saga.Step(b, SendMail, parcel.Output()).Retriable()
 	saga.Return(b, saga.Map(parcel.Output(), func(p Parcel) string { return p.Track }))
@@ -127,15 +127,16 @@ func ExampleError_Decode() {
 	// Output: payment.charge 402 No funds. 2031-02-01 <nil>
 }
 
+// Reserve and Pay name their undos; the operation that takes goods for good does not.
 func ExampleDefine() {
 	_, err := saga.Define("transfer", 1, func(b *saga.Builder[Order, struct{}]) {
-		hold := saga.Step(b, Reserve, b.Input())
-		saga.Step(b, Pay, saga.Map2(b.Input(), hold.Output(), func(o Order, _ Hold) Order { return o })).Undo(Refund)
+		hold := saga.Step(b, contract.Post[Order, Hold]("inventory", "take", "/takes"), b.Input())
+		saga.Step(b, Pay, saga.Map2(b.Input(), hold.Output(), func(o Order, _ Hold) Order { return o }))
 	})
 	fmt.Println(err)
 	// Output:
 	// saga: plan transfer version 1:
-	// 	missing undo: step inventory.reserve has no undo, and payment.charge can fail after it
+	// 	missing undo: step inventory.take has no undo, and payment.charge can fail after it
 }
 
 func ExampleStepFunc() {

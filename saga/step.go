@@ -37,7 +37,9 @@ func (s *StepRef[In, Out]) ref() (*engine.Draft, *engine.Step) {
 // Step declares the call of op with in. The step's name is "service.operation". If op has
 // discriminators, they follow in brackets. The key of the call is the child key of these
 // names under the saga's own key. So one saga calls an operation twice only with different
-// discriminators (contract.Operation.For).
+// discriminators (contract.Operation.For). What undoes op (contract.Operation.UndoneBy) undoes the
+// step, unless the step says otherwise: Undo and UndoFunc name another undo; ReadOnly, Irreversible
+// and Pivot say that there is none.
 func Step[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], op contract.Operation[In, Out], in Value[In],
 ) *StepRef[In, Out] {
@@ -51,6 +53,9 @@ func Step[SagaIn, SagaOut, In, Out any](
 		return s
 	}
 	s.step.Call = operationCall(op, path)
+	if undo := op.Undo(); undo != nil {
+		s.undoBy(undo, true)
+	}
 	return s
 }
 
@@ -132,28 +137,24 @@ func (s *StepRef[In, Out]) Output() Value[Out] {
 	return Value[Out]{&engine.Node{Draft: s.draft, Needs: []int{i}, Eval: func(f *engine.Facts) any { return f.Outputs[i] }}}
 }
 
-// An UndoOperation undoes an operation whose input is In and whose output is
-// Out: a contract.Operation[contract.Undo[In, Out], Ack] for any Ack.
-type UndoOperation[In, Out any] interface {
-	Service() string
-	Name() string
-	Method() string
-	Pattern() string
-	Discriminators() []string
-	Path() (string, error)
-	Codec() contract.Codec
-	Encode(in contract.Undo[In, Out]) ([]byte, error)
-}
-
-// Undo makes op what undoes the step. It gets a key of its own, names the
+// Undo makes op what undoes the step, instead of what undoes the step's operation. It gets a key of its own, names the
 // step's key in Idempotency-Cancels, and takes over the step's discriminators
 // unless it has its own. It is sent if the step's call took effect or may have,
 // and must not be refused: a saga whose undo is refused is stuck.
-func (s *StepRef[In, Out]) Undo(op UndoOperation[In, Out]) *StepRef[In, Out] {
+func (s *StepRef[In, Out]) Undo(op contract.UndoOperation[In, Out]) *StepRef[In, Out] {
 	if op == nil {
 		s.draft.Problem(fmt.Errorf("step %s: the undo is nil", s.step.Name))
 		return s
 	}
+	if op.Service() != s.step.Address.Service {
+		s.draft.Problem(fmt.Errorf("step %s: %s.%s cannot undo it: it is of another service", s.step.Name, op.Service(), op.Name()))
+	}
+	s.undoBy(op, false)
+	return s
+}
+
+// undoBy makes op the step's undo. inherited says that the step's operation names it, so the step may say otherwise.
+func (s *StepRef[In, Out]) undoBy(op contract.UndoOperation[In, Out], inherited bool) {
 	to := engine.Address{
 		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
 		Shape: op.Method() + " " + op.Pattern(),
@@ -164,12 +165,10 @@ func (s *StepRef[In, Out]) Undo(op UndoOperation[In, Out]) *StepRef[In, Out] {
 	path, err := op.Path()
 	if err != nil {
 		s.draft.Problem(err)
-	} else if to.Service != s.step.Address.Service {
-		s.draft.Problem(fmt.Errorf("step %s: %s cannot undo it: it is of another service", s.step.Name, to.Name()))
 	}
 	s.setUndo(to)
+	s.step.InheritsUndo = inherited
 	s.step.UndoCall = operationUndo(op, path, to)
-	return s
 }
 
 // UndoFunc makes fn the undo of the step. The name is "service.operation", as in
@@ -192,10 +191,10 @@ func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, un
 }
 
 func (s *StepRef[In, Out]) setUndo(to engine.Address) {
-	if s.step.Undo != nil {
+	if s.step.Undo != nil && !s.step.InheritsUndo {
 		s.draft.Problem(fmt.Errorf("step %s: there are two undos", s.step.Name))
 	}
-	s.step.Undo = &to
+	s.step.Undo, s.step.InheritsUndo = &to, false
 }
 
 // Pivot makes the step the one that decides: before it completed a saga can be

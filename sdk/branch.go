@@ -15,7 +15,8 @@ type branch struct {
 	fan     *Fanout
 	up      *branch // the branch of another fan-out that this one's fan-out was made in
 	name    string
-	key     childkey.Key                           // of an Add branch; zero for AddFunc
+	call    *outgoing                              // of an Add branch; nil for AddFunc
+	key     childkey.Key                           // of call
 	run     func(ctx context.Context) (any, error) // nil if invalid
 	invalid error                                  // what is wrong with it as it was given
 	single  bool                                   // run is one call, whose error is the branch's
@@ -35,6 +36,18 @@ type branch struct {
 
 func newBranch(f *Fanout, name string) *branch {
 	return &branch{fan: f, name: name, done: make(chan struct{}), needs: make(map[*branch]int)}
+}
+
+// makes makes the call out what the branch does; read returns the result of its answer.
+func (b *branch) makes(out *outgoing, read func(*retry.Response) (any, error)) {
+	b.call, b.key, b.single = out, out.call.Key, true
+	b.run = func(ctx context.Context) (any, error) {
+		resp, err := out.deliver(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return read(resp)
+	}
 }
 
 // branchName is unique to the tuple as far as names without dots go; of two
@@ -79,6 +92,7 @@ func (f *Fanout) add(b *branch) {
 		f.names[b.name] = b
 		if !b.key.IsZero() {
 			f.owners[b.key] = b
+			f.note(b.call)
 		}
 	}
 	f.branches = append(f.branches, b)

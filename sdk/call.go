@@ -59,6 +59,7 @@ func Call[In, Out any](ctx context.Context, c *Client, op contract.Operation[In,
 	return decode[Out](op.Codec(), out, resp)
 }
 
+// composeOp composes the call of op, which knows how it is undone.
 func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out], in In, options []CallOption) (*outgoing, error) {
 	var body []byte
 	path, err := op.Path()
@@ -75,7 +76,12 @@ func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operatio
 	for _, option := range options {
 		option(&req)
 	}
-	return c.compose(ctx, req)
+	out, err := c.compose(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out.undo = undoOf(op)
+	return out, nil
 }
 
 func decode[Out any](codec contract.Codec, out *outgoing, resp *retry.Response) (Out, error) {
@@ -89,61 +95,6 @@ func decode[Out any](codec contract.Codec, out *outgoing, resp *retry.Response) 
 		}
 	}
 	return v, nil
-}
-
-// CallUndo calls undo, which undoes the call of forward that was made under the same parent
-// key, whether or not it arrived. The undo has its own key and names the forward key. So a
-// callee with a barrier knows whether there is something to undo, and refuses a late
-// forward call.
-//
-// forward is the operation as it was called, with its discriminators; undo
-// takes them over unless it has its own. Both belong to one service, else
-// [ErrRequest]. Its other errors are those of [Call].
-func CallUndo[In, Out, Ack any](
-	ctx context.Context, c *Client,
-	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
-	in contract.Undo[In, Out], options ...CallOption,
-) (Ack, error) {
-	undo, cancels, err := undoing(ctx, c, undo, forward, in.Output != nil)
-	if err != nil {
-		var none Ack
-		return none, c.refuse(ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
-	}
-	return Call(ctx, c, undo, in, append([]CallOption{cancels}, options...)...)
-}
-
-// AddUndo is [CallUndo] as a branch of a fan-out.
-func AddUndo[In, Out, Ack any](
-	f *Fanout, undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
-	in contract.Undo[In, Out], options ...CallOption,
-) *Future[Ack] {
-	f = f.made()
-	undo, cancels, err := undoing(f.ctx, f.client, undo, forward, in.Output != nil)
-	if err != nil {
-		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
-		b.invalid = f.client.refuse(f.ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
-		return futureOf[Ack](b)
-	}
-	return Add(f, undo, in, append([]CallOption{cancels}, options...)...)
-}
-
-// undoing returns undo with its discriminators, and the option that makes it cancel forward. ran says that forward's
-// answer is known.
-func undoing[In, Out, Ack any](
-	ctx context.Context, c *Client,
-	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out], ran bool,
-) (contract.Operation[contract.Undo[In, Out], Ack], CallOption, error) {
-	if undo.Service() != forward.Service() {
-		return undo, nil, fmt.Errorf("%w: %s cannot undo a call of %s", ErrRequest, undo.Service(), forward.Service())
-	}
-	key, err := KeyOf(ctx, c, forward)
-	if err != nil {
-		return undo, nil, err
-	}
-	if len(undo.Discriminators()) == 0 {
-		undo = undo.For(forward.Discriminators()...)
-	}
-	return undo, func(r *Request) { r.Cancels, r.Ran = key, ran }, nil
 }
 
 // ChildKey returns the key that a call of operation on service has under
@@ -213,6 +164,9 @@ func payload(req Request) [32]byte {
 	b := room[:0]
 	for _, part := range [...]string{req.Method, req.Path, req.ContentType, req.Cancels.String()} {
 		b = appendPart(b, part)
+	}
+	if !req.Cancels.IsZero() { // its body says what is known of the forward call, which may be more in the next run
+		return sha256.Sum256(b)
 	}
 	if req.Stream != nil {
 		sum := req.Stream.Sum()

@@ -384,9 +384,9 @@ func TestCall_refusalsAreObserved(t *testing.T) {
 			return second(sdk.Call(ctx, c, pay, amount{1}, sdk.Header("Idempotency-Key", "mine")))
 		}, sdk.ErrRequest},
 		{"undo of another service", func(ctx context.Context) error {
-			return second(sdk.CallUndo(ctx, c, contract.Post[contract.Undo[lines, hold], struct{}]("payment", "refund", "/refunds"), reserve,
-				contract.Undo[lines, hold]{}))
-		}, sdk.ErrRequest},
+			elsewhere := contract.Post[contract.Undo[amount, charge], struct{}]("inventory", "refund", "/refunds")
+			return sdk.CallUndo(ctx, c, pay.UndoneBy(elsewhere), contract.Undo[amount, charge]{})
+		}, contract.ErrInvalid},
 	} {
 		heard.calls = nil
 		err := tt.call(parent(t, "p"))

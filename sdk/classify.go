@@ -226,7 +226,7 @@ var permanent = []error{
 	childkey.ErrBadKey, childkey.ErrBadName, childkey.ErrBadScope, childkey.ErrBadEncoding, childkey.ErrBadSecret,
 	contract.ErrInvalid, contract.ErrBody, contract.ErrType, wire.ErrBadHeader,
 	retry.ErrConfig, retry.ErrInvalid, retry.ErrKeyReused, retry.ErrKeyExpired, retry.ErrKeyCancelled,
-	ErrConfig, ErrNoParent, ErrHasParent, ErrNoService, ErrRequest,
+	ErrConfig, ErrNoParent, ErrHasParent, ErrNoService, ErrRequest, ErrNoUndo,
 	ErrNoCalls, ErrBranch, ErrPlan, ErrWaited, ErrCycle,
 }
 

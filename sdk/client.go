@@ -7,7 +7,8 @@
 // every process. To resume after a crash, run the code again.
 //
 // The error of a call is a [*retry.Error] with a retry.Outcome. [Resumable] reports whether
-// running the code again can help. [CallUndo] and [AddUndo] undo a call.
+// running the code again can help, and [RefusalOf] why it cannot. [Fanout.Undo] takes back a fan-out, and [CallUndo] one
+// call.
 //
 // [Config].Retry and [Service].Retry say how calls are retried. By default they outlast the restart of
 // a service. [Limits] gives one call its own attempts and times.

@@ -5,21 +5,31 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
 // deliver sends the call. Its error is a *retry.Error.
 func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	call := o.call
+	note := o.noteIn(ctx)
 	d, err := o.begin(ctx, &call)
 	if err != nil {
+		note.end(nil, retry.NotSent, err)
 		return nil, o.service.client.Refuse(ctx, retry.Task{
 			Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed,
 		}, err)
 	}
 	defer d.close()
 	resp, err := o.service.client.Send(ctx, call)
+	if err == nil && o.ran && resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan {
+		resp, err = nil, &retry.Error{
+			Outcome: retry.Unknown, Service: call.Service, Operation: call.Operation, Key: call.Key, Err: retry.ErrKeyExpired,
+			Evidence: "the callee answered the call, and now says that it never ran",
+		}
+	}
 	d.noteEnd(err)
+	note.end(resp, d.outcome, err)
 	return resp, err
 }
 

@@ -1,8 +1,10 @@
 package sdk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -24,9 +26,12 @@ var (
 	// ErrNoService: the [Config] does not list a service of that name.
 	ErrNoService = errors.New("sdk: service not configured")
 	// ErrRequest: a request that cannot be sent: a path, method or header that
-	// HTTP does not allow or that the sdk sets itself, an undo of another service's
-	// call.
+	// HTTP does not allow or that the sdk sets itself, an undo with the ctx of another
+	// request.
 	ErrRequest = errors.New("sdk: bad request")
+	// ErrNoUndo: a call is to be undone, and its operation names nothing that undoes it. See
+	// contract.Operation.UndoneBy.
+	ErrNoUndo = errors.New("sdk: the operation names no undo; declare it with UndoneBy")
 	// ErrHeaderFunc: [Service.HeaderFunc] returned an error, which is wrapped too.
 	ErrHeaderFunc = errors.New("sdk: HeaderFunc failed")
 )
@@ -94,6 +99,7 @@ func (e *PanicError) Is(target error) bool { return target == ErrPanic }
 // A FanoutError says what became of every branch of a fan-out of which at
 // least one failed. With errors.Is and errors.As it matches what any of the
 // failed ones does; where the outcome of one of them matters, look at Results.
+// The reason to give to a customer is that of [RefusalOf].
 type FanoutError struct {
 	// Results are the results of all branches, those that succeeded too, in
 	// the order in which they were given.
@@ -113,8 +119,8 @@ func (e *FanoutError) Error() string {
 	return fmt.Sprintf("sdk: %d of %d branches failed: %s", failed, len(e.Results), strings.Join(parts, "; "))
 }
 
-// Unwrap returns the errors of the branches that failed. Where another run can
-// help one of them, none of them matches [retry.ErrNotRetryable]: a callee that forbids a
+// Unwrap returns the errors of the branches that failed, those first that a callee refused ([RefusalOf]), and those last
+// that are only undone. Where another run can help one of them, none of them matches [retry.ErrNotRetryable]: a callee that forbids a
 // retry of its own call does not forbid that run.
 func (e *FanoutError) Unwrap() []error {
 	var errs []error
@@ -125,6 +131,7 @@ func (e *FanoutError) Unwrap() []error {
 			again = again || Resumable(r.Err) && !errors.Is(r.Err, retry.ErrNotRetryable)
 		}
 	}
+	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
 	if again {
 		for i, err := range errs {
 			if errors.Is(err, retry.ErrNotRetryable) {
@@ -133,6 +140,45 @@ func (e *FanoutError) Unwrap() []error {
 		}
 	}
 	return errs
+}
+
+// rank orders the errors of branches by how much they tell about why the fan-out failed.
+func rank(err error) int {
+	switch {
+	case isUndone(err):
+		return 2
+	case refusalIn(err) != nil:
+		return 0
+	}
+	return 1
+}
+
+// isUndone reports whether err is of a call that was undone before it came, or came again.
+func isUndone(err error) bool { return errors.Is(err, retry.ErrKeyCancelled) }
+
+// refusalIn returns the final refusal of a branch or a call.
+func refusalIn(err error) *retry.Error {
+	var e *retry.Error
+	if errors.As(err, &e) && e != nil && e.Outcome == retry.Rejected && !isUndone(err) && !Resumable(err) {
+		return e
+	}
+	return nil
+}
+
+// RefusalOf returns why err, of a call or of a fan-out, is final: the first error in it by which a callee, or a function
+// with [Rejected], refused for good. It is nil if there is none. A call that was only undone is none (key-cancelled): so
+// a handler that undoes a fan-out, dies before its answer is stored and runs again finds the same refusal each time.
+func RefusalOf(err error) *retry.Error {
+	var fan *FanoutError
+	if !errors.As(err, &fan) {
+		return refusalIn(err)
+	}
+	for _, r := range fan.Results {
+		if refused := refusalIn(r.Err); refused != nil {
+			return refused
+		}
+	}
+	return nil
 }
 
 // A retryableError is an error that matches all that err does but ErrNotRetryable.

@@ -29,7 +29,7 @@ func ExampleCallUndo() {
 	ctx, lines := orderContext(), Lines{SKUs: []string{"lamp"}}
 	_, err = sdk.Call(ctx, client, Reserve, lines)
 	fmt.Println("resumable:", sdk.Resumable(err)) // but the customer went away
-	_, err = sdk.CallUndo(ctx, client, Release, Reserve, contract.Undo[Lines, Hold]{Input: lines})
+	err = sdk.CallUndo(ctx, client, Reserve.UndoneBy(Release), contract.Undo[Lines, Hold]{Input: lines})
 	fmt.Println("undone:", err)
 
 	requests := d.Requests()

@@ -30,13 +30,15 @@ type Fanout struct {
 	client *Client
 	ctx    context.Context // of the branches
 
-	mu       sync.Mutex
-	err      error // what is wrong with the fan-out itself
-	branches []*branch
-	names    map[string]*branch
-	owners   map[childkey.Key]*branch
-	given    bool // something was given to it, be it an empty list
-	waited   bool
+	mu        sync.Mutex
+	err       error // what is wrong with the fan-out itself
+	branches  []*branch
+	names     map[string]*branch
+	owners    map[childkey.Key]*branch
+	calls     []*madeCall
+	abandoned bool // it was undone before it started
+	given     bool // something was given to it, be it an empty list
+	waited    bool
 
 	slots chan struct{} // of [Config.MaxParallel]
 }
@@ -86,14 +88,7 @@ func Add[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options 
 		b.invalid = err
 		return futureOf[Out](b)
 	}
-	b.key, b.single = out.call.Key, true
-	b.run = func(ctx context.Context) (any, error) {
-		resp, err := out.deliver(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return decode[Out](op.Codec(), out, resp)
-	}
+	b.makes(out, func(resp *retry.Response) (any, error) { return decode[Out](op.Codec(), out, resp) })
 	return futureOf[Out](b)
 }
 

@@ -25,9 +25,10 @@ type (
 )
 
 var (
-	reserve = contract.Post[lines, hold]("inventory", "reserve", "/reservations")
+	reserve = contract.Post[lines, hold]("inventory", "reserve", "/reservations").UndoneBy(release)
 	release = contract.Post[contract.Undo[lines, hold], struct{}]("inventory", "release", "/reservations/release")
-	pay     = contract.Post[amount, charge]("payment", "charge", "/charges")
+	pay     = contract.Post[amount, charge]("payment", "charge", "/charges").UndoneBy(refund)
+	refund  = contract.Post[contract.Undo[amount, charge], struct{}]("payment", "refund", "/refunds")
 	capture = contract.Put[amount, charge]("payment", "capture", "/charges/{id}/capture")
 )
 

@@ -28,8 +28,7 @@ func TestClient_none(t *testing.T) {
 			return err
 		},
 		"CallUndo": func() error {
-			_, err := sdk.CallUndo(ctx, none, release, reserve, contract.Undo[lines, hold]{})
-			return err
+			return sdk.CallUndo(ctx, none, reserve, contract.Undo[lines, hold]{})
 		},
 		"Send": func() error {
 			_, err := none.Send(ctx, sdk.Request{Service: "payment", Operation: "charge", Path: "/"})
@@ -40,6 +39,7 @@ func TestClient_none(t *testing.T) {
 			sdk.Add(f, pay, amount{1})
 			return f.Wait()
 		},
+		"Undo": func() error { return none.Fanout(ctx).Undo(ctx) },
 		"Fanout of functions": func() error {
 			f := none.Fanout(ctx)
 			sdk.AddFunc(f, "f", func(context.Context) (int, error) {
@@ -75,9 +75,9 @@ func TestFanout_none(t *testing.T) {
 			return 0, nil
 		}).Get(ctx)
 		_, each := sdk.AddEach(f, pay, []string{"a"}, one, in)[0].Get(ctx)
-		_, undo := sdk.AddUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
+		undo := f.Undo(ctx)
 		for way, err := range map[string]error{
-			"Add": call, "AddFunc": fn, "AddEach": each, "AddUndo": undo, "Wait": f.Wait(),
+			"Add": call, "AddFunc": fn, "AddEach": each, "Undo": undo, "Wait": f.Wait(),
 		} {
 			require.ErrorIs(t, err, retry.ErrNotSent, "%s %s", name, way)
 			require.False(t, sdk.Resumable(err), "%s %s: %v", name, way, err)

@@ -81,9 +81,12 @@ type outgoing struct {
 	service *service
 	child   child
 	call    retry.Call
+	name    string // with the discriminators
+	ran     bool   // [Request.Ran]
 	// firstRun says that FirstSent is when the request began whose first run this is:
 	// the call itself was not sent then.
 	firstRun bool
+	undo     undoFunc // nil: nothing is known that undoes it
 }
 
 // compose does everything about a call that needs no I/O. Its error is a
@@ -131,7 +134,8 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 			req.FirstSent = s.sentSince(req.FirstSent, req.Cancels, in)
 		}
 	}
-	out := &outgoing{service: s, child: child, firstRun: firstRun, call: retry.Call{
+	name := branchName(req.Service, req.Operation, req.Discriminators)
+	out := &outgoing{service: s, child: child, name: name, ran: req.Ran, firstRun: firstRun, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: bytes.Clone(req.Body), Stream: req.Stream,
 		Key: child.key, Cancels: req.Cancels,
 		Service: req.Service, Operation: req.Operation,

@@ -75,6 +75,7 @@ var causes = map[string]cause{
 	"sdk.ErrIntentStore": {sdk.ErrIntentStore, true, true},
 	"sdk.ErrNoService":   {sdk.ErrNoService, false, false},
 	"sdk.ErrRequest":     {sdk.ErrRequest, false, false},
+	"sdk.ErrNoUndo":      {sdk.ErrNoUndo, false, false},
 	"sdk.ErrHeaderFunc":  {sdk.ErrHeaderFunc, true, true},
 	"sdk.ErrNoCalls":     {sdk.ErrNoCalls, false, false},
 	"sdk.ErrBranch":      {sdk.ErrBranch, false, false},

@@ -23,8 +23,7 @@ func TestCallUndo_hasAKeyOfItsOwnAndNamesTheForwardOne(t *testing.T) {
 		in := lines{[]string{sku}}
 		_, err := sdk.Call(ctx, c, reserve.For(sku), in)
 		require.NoError(t, err)
-		_, err = sdk.CallUndo(ctx, c, release, reserve.For(sku), contract.Undo[lines, hold]{Input: in, Output: &hold{sku}})
-		require.NoError(t, err)
+		require.NoError(t, sdk.CallUndo(ctx, c, reserve.For(sku), contract.Undo[lines, hold]{Input: in, Output: &hold{sku}}))
 	}
 	seen := d.Requests()
 	require.Len(t, seen, 4)
@@ -63,8 +62,7 @@ func TestCallUndo_saysWhatTheCallerKnows(t *testing.T) {
 			c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"inventory": {URL: d.URL(), Profile: tt.profile}}})
 			require.NoError(t, err)
 			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: own, ForwardSent: tt.sent})
-			_, err = sdk.CallUndo(ctx, c, release, reserve, contract.Undo[lines, hold]{Output: tt.output})
-			require.NoError(t, err)
+			require.NoError(t, sdk.CallUndo(ctx, c, reserve, contract.Undo[lines, hold]{Output: tt.output}))
 			header := d.Requests()[0].Header
 			require.Equal(t, wire.FormatFirstSent(tt.want), header.Get(wire.HeaderFirstSent))
 			require.Equal(t, tt.ran, header.Get(wire.HeaderForward))
@@ -72,36 +70,17 @@ func TestCallUndo_saysWhatTheCallerKnows(t *testing.T) {
 	}
 }
 
-func TestCallUndo_refusesAnotherService(t *testing.T) {
+func TestCallUndo_refuses(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	c := newClient(t, d)
 	elsewhere := contract.Post[contract.Undo[lines, hold], struct{}]("payment", "release", "/x")
-	_, err := sdk.CallUndo(parent(t, "p"), c, elsewhere, reserve, contract.Undo[lines, hold]{})
-	require.ErrorIs(t, err, sdk.ErrRequest)
+	err := sdk.CallUndo(parent(t, "p"), c, reserve.UndoneBy(elsewhere), contract.Undo[lines, hold]{})
+	require.ErrorIs(t, err, contract.ErrInvalid)
 	require.ErrorIs(t, err, retry.ErrNotSent)
-	_, err = sdk.CallUndo(t.Context(), c, release, reserve, contract.Undo[lines, hold]{})
-	require.ErrorIs(t, err, sdk.ErrNoParent)
-
-	f := c.Fanout(parent(t, "p"))
-	sdk.AddUndo(f, elsewhere, reserve, contract.Undo[lines, hold]{})
-	require.ErrorIs(t, f.Wait(), sdk.ErrRequest)
+	require.ErrorIs(t, sdk.CallUndo(t.Context(), c, reserve, contract.Undo[lines, hold]{}), sdk.ErrNoParent)
+	err = sdk.CallUndo(parent(t, "p"), c, capture, contract.Undo[amount, charge]{})
+	require.ErrorIs(t, err, sdk.ErrNoUndo)
+	require.False(t, sdk.Resumable(err))
 	require.Empty(t, d.Requests())
-}
-
-func TestAddUndo(t *testing.T) {
-	t.Parallel()
-	d := sdktest.New(t, nil)
-	c := newClient(t, d)
-	ctx := parent(t, "p")
-	f := c.Fanout(ctx)
-	sdk.AddUndo(f, release, reserve.For("a"), contract.Undo[lines, hold]{})
-	sdk.AddUndo(f, release, reserve.For("b"), contract.Undo[lines, hold]{})
-	require.NoError(t, f.Wait())
-	for _, r := range d.Requests() {
-		require.Contains(t, []string{
-			child(ctx, t, "inventory", "reserve", "a").Quoted(), child(ctx, t, "inventory", "reserve", "b").Quoted(),
-		}, r.Header.Get(wire.HeaderCancels))
-	}
-	require.Len(t, d.Effects(), 2)
 }

@@ -17,7 +17,7 @@ var ErrInvalid = errors.New("contract: invalid operation")
 // An Operation is one operation of one service: its names, its method and path, and the
 // types of its input and output. Child keys are derived from the names. The body is JSON
 // unless WithCodec says otherwise. An Operation is an immutable value and safe for
-// concurrent use: At, For and WithCodec return changed copies. The zero Operation is
+// concurrent use: At, For, UndoneBy and WithCodec return changed copies. The zero Operation is
 // invalid.
 //
 // A wrong declaration does not panic: [Operation.Err] has the error, and
@@ -28,7 +28,8 @@ type Operation[In, Out any] struct {
 	segments       []segment
 	at             []param
 	discriminators []string
-	codec          Codec // nil: JSON
+	codec          Codec                  // nil: JSON
+	undo           UndoOperation[In, Out] // nil: none
 	err            error
 	lost           error // why JSON does not keep an In or an Out; nil: it does
 }

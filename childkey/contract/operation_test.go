@@ -174,3 +174,73 @@ func ExampleOperation_For() {
 	// [line-1]
 	// [line-2]
 }
+
+func TestUndoneBy(t *testing.T) {
+	t.Parallel()
+	type (
+		in   struct{ A string }
+		out  struct{ B string }
+		undo = contract.Undo[in, out]
+	)
+	void := contract.Post[undo, struct{}]("payment", "void", "/charges/{id}/void")
+	charge := contract.Post[in, out]("payment", "charge", "/charges/{id}")
+	require.Nil(t, charge.Undo())
+
+	op := charge.UndoneBy(void)
+	require.NoError(t, op.Err())
+	require.Nil(t, charge.Undo(), "an operation is immutable")
+	got := op.At("id", "a/b").For("line").Undo()
+	path, err := got.Path()
+	require.NoError(t, err)
+	require.Equal(t, "/charges/a%2Fb/void", path)
+	require.Equal(t, []string{"line"}, got.Discriminators())
+	body, err := got.Encode(undo{Input: in{"x"}, Output: &out{"y"}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"input":{"A":"x"},"output":{"B":"y"}}`, string(body))
+
+	got = charge.UndoneBy(void.At("id", "own").For("own")).At("id", "a").For("line").Undo()
+	path, err = got.Path()
+	require.NoError(t, err)
+	require.Equal(t, "/charges/own/void", path, "what it has itself stays")
+	require.Equal(t, []string{"own"}, got.Discriminators())
+
+	_, err = op.Undo().Path()
+	require.ErrorIs(t, err, contract.ErrInvalid, "the call has no id yet")
+	other := contract.Post[undo, int]("payment", "other", "/o")
+	require.Equal(t, "other", op.UndoneBy(other).Undo().Name(), "the later one counts")
+}
+
+func TestUndoneBy_rejects(t *testing.T) {
+	t.Parallel()
+	type undo = contract.Undo[int, int]
+	charge := contract.Post[int, int]("payment", "charge", "/charges/{id}")
+	for _, tt := range []struct {
+		undo contract.UndoOperation[int, int]
+		want string
+	}{
+		{nil, "undone by nil"},
+		{contract.Post[undo, int]("stock", "void", "/v"), "payment charge: undone by stock void: it is of another service"},
+		{contract.Put[undo, int]("payment", "charge", "/v"), "same name"},
+		{contract.Post[undo, int]("payment", "void", "/v/{charge}"), "{charge} is neither set nor in the path"},
+		{contract.Post[undo, int]("payment", "", "/v"), "operation"},
+		{contract.Operation[undo, int]{}, "not declared"},
+	} {
+		err := charge.UndoneBy(tt.undo).Err()
+		require.ErrorIs(t, err, contract.ErrInvalid)
+		require.ErrorContains(t, err, tt.want)
+	}
+	bad := contract.Post[int, int]("", "charge", "/charges")
+	require.Equal(t, bad.Err(), bad.UndoneBy(nil).Err(), "the first mistake is the cause")
+}
+
+// The undo of a call has the line of the call, and names it by its key.
+func ExampleOperation_UndoneBy() {
+	type Line struct{ SKU string }
+	type Hold struct{ ID string }
+	release := contract.Post[contract.Undo[Line, Hold], struct{}]("inventory", "release", "/releases")
+	reserve := contract.Post[Line, Hold]("inventory", "reserve", "/reservations").UndoneBy(release)
+	undo := reserve.For("line-1").Undo()
+	fmt.Println(undo.Name(), undo.Discriminators())
+	// Output:
+	// release [line-1]
+}

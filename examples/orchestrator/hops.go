@@ -26,8 +26,8 @@ type effect struct {
 
 // The hops' operations. Their child keys derive from these names.
 var (
-	reserve = contract.Post[effectInput, effect]("inventory", "reserve", "/v1/effect")
-	charge  = contract.Post[effectInput, effect]("payment", "charge", "/v1/effect")
+	reserve = contract.Post[effectInput, effect]("inventory", "reserve", "/v1/effect").UndoneBy(release)
+	charge  = contract.Post[effectInput, effect]("payment", "charge", "/v1/effect").UndoneBy(refund)
 	receipt = contract.Post[effectInput, effect]("notification", "receipt", "/v1/effect")
 
 	release = contract.Post[contract.Undo[effectInput, effect], effect]("inventory", "release", "/v1/undo")

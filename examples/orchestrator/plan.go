@@ -12,8 +12,8 @@ type order struct {
 // checkoutSaga reserves beside charging, and sends the receipt when both are done. A
 // step that is refused has the others undone.
 var checkoutSaga = saga.MustDefine("checkout", 1, func(b *saga.Builder[order, struct{}]) {
-	hold := saga.Step(b, reserve, saga.Map(b.Input(), inputOf("inventory.reserve"))).Undo(release)
-	pay := saga.Step(b, charge, saga.Map(b.Input(), inputOf("payment.charge"))).Undo(refund)
+	hold := saga.Step(b, reserve, saga.Map(b.Input(), inputOf("inventory.reserve")))
+	pay := saga.Step(b, charge, saga.Map(b.Input(), inputOf("payment.charge")))
 	saga.Step(b, receipt, saga.Map(b.Input(), inputOf("notification.receipt"))).After(hold, pay).Pivot()
 })
 

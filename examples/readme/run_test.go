@@ -79,10 +79,10 @@ func TestNewUser(t *testing.T) {
 		return curl(t, shop, "/orders", "order-8", `{"Line":{"SKU":"gap"},"Payment":{"Cents":1300}}`)
 	}
 	stop := notFound(t, payment)
-	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 503 "), "the reservation is undone, the charge cannot be")
+	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 422 "), "the gateway refused, so the reservation is undone")
 	stop()
 	start(t, bin("payment"), payment, database)
-	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 422 "), "half undone, it goes backward only")
+	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 422 "), "the answer is stored")
 	require.Equal(t, 2, holds())
 
 	placed := curl(t, shop, "/orders", "order-3", `{"Line":{"SKU":"tea"},"Payment":{"Cents":1300}}`)
@@ -90,7 +90,8 @@ func TestNewUser(t *testing.T) {
 	require.Equal(t, lastLine(placed), lastLine(curl(t, shop, "/orders", "order-3", `{"Line":{"SKU":"tea"},"Payment":{"Cents":1300}}`)))
 	require.Equal(t, 3, holds())
 	declined := curl(t, shop, "/orders", "order-4", `{"Line":{"SKU":"tea"},"Payment":{"Cents":13}}`)
-	require.True(t, strings.HasPrefix(declined, "HTTP/1.1 422 "), declined)
+	require.True(t, strings.HasPrefix(declined, "HTTP/1.1 402 "), declined)
+	require.Contains(t, declined, "card-declined")
 	require.Equal(t, 3, holds(), "the reservation of the declined order is deleted")
 
 	receipt := run("sagas", "order-5", "1300")
@@ -159,7 +160,7 @@ func notFound(t *testing.T, address string) (stop func()) {
 }
 
 // start runs a service until the test ends, and waits until it listens at address.
-func start(t *testing.T, bin, address string, env ...string) {
+func start(t *testing.T, bin, address string, env ...string) *blackboxtest.Process {
 	t.Helper()
 	p := blackboxtest.StartBinary(t, bin, env...)
 	require.Eventually(t, func() bool {
@@ -170,6 +171,7 @@ func start(t *testing.T, bin, address string, env ...string) {
 		}
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
+	return p
 }
 
 // curl sends the request of curl -i --json, and returns the same output: the response

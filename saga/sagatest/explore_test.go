@@ -210,11 +210,10 @@ func tripBy(client *sdk.Client, detours bool, says func(error) error) *saga.Defi
 		}).UndoFunc("trip.undo", func(ctx context.Context, u saga.UndoCall[order, booking]) error {
 			ctx = childkey.NewContext(ctx, u.Forward) // the parent key of the calls to undo
 			in := contract.Undo[order, made]{Input: u.Input}
-			if _, err := sdk.CallUndo(ctx, client, refund, charge, in); err != nil {
+			if err := sdk.CallUndo(ctx, client, charge.UndoneBy(refund), in); err != nil {
 				return err
 			}
-			_, err := sdk.CallUndo(ctx, client, unhold, reserve, in)
-			return err
+			return sdk.CallUndo(ctx, client, reserve.UndoneBy(unhold), in)
 		})
 		look := saga.StepFunc(b, "local.look", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) { return nothing{}, nil }).
 			ReadOnly().After(both)

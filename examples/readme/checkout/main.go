@@ -6,7 +6,6 @@ import (
 	"log"
 	"net/http"
 
-	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/examples/readme/shopapi"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
@@ -20,21 +19,23 @@ func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.R
 	sdk.Add(fan, shopapi.Reserve, order.Line)
 	charge := sdk.Add(fan, shopapi.Charge, order.Payment)
 	err = fan.Wait()
-	switch {
-	case err == nil:
+	if err == nil {
 		return charge.Get(ctx)
-	case sdk.Resumable(err): // 503 is not stored: a retry runs place again, with the same child keys
-		return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: err}
 	}
-	undo := s.client.Fanout(ctx) // one call was refused for good: undo both, then store the refusal.
-	line := contract.Undo[shopapi.Line, shopapi.Hold]{Input: order.Line}
-	payment := contract.Undo[shopapi.Payment, shopapi.Receipt]{Input: order.Payment}
-	sdk.AddUndo(undo, shopapi.Release, shopapi.Reserve, line)
-	sdk.AddUndo(undo, shopapi.Refund, shopapi.Charge, payment)
-	if failed := undo.Wait(); failed != nil {
-		return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: failed}
+	if !sdk.Resumable(err) { // refused for good: take back what the others did, and say why
+		if failed := fan.Undo(ctx); failed == nil {
+			return receipt, refusal(err)
+		}
 	}
-	return receipt, &server.StatusError{Status: http.StatusUnprocessableEntity, Err: err}
+	// A 503 is not stored: a retry runs place again, with the same child keys.
+	return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: err}
+}
+
+func refusal(err error) error {
+	if e := sdk.RefusalOf(err); e != nil && e.Code != "" { // a service's own word, such as 402 card-declined
+		return server.Refuse(e.Status, string(e.Code), e.Detail)
+	}
+	return server.Refuse(http.StatusUnprocessableEntity, "order-refused", err.Error())
 }
 
 func main() {

@@ -20,8 +20,8 @@ import (
 var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[shopapi.Order, shopapi.Receipt]) {
 	line := saga.Map(b.Input(), func(o shopapi.Order) shopapi.Line { return o.Line })
 	payment := saga.Map(b.Input(), func(o shopapi.Order) shopapi.Payment { return o.Payment })
-	saga.Step(b, shopapi.Reserve, line).Undo(shopapi.Release)
-	charge := saga.Step(b, shopapi.Charge, payment).Undo(shopapi.Refund)
+	saga.Step(b, shopapi.Reserve, line)
+	charge := saga.Step(b, shopapi.Charge, payment)
 	saga.Return(b, charge.Output())
 })
 

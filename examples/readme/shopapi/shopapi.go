@@ -16,8 +16,8 @@ type (
 
 var (
 	Place   = contract.Post[Order, Receipt]("shop", "place", "/orders")
-	Reserve = contract.Post[Line, Hold]("inventory", "reserve", "/reservations")
+	Reserve = contract.Post[Line, Hold]("inventory", "reserve", "/reservations").UndoneBy(Release)
 	Release = contract.Post[contract.Undo[Line, Hold], struct{}]("inventory", "release", "/releases")
-	Charge  = contract.Post[Payment, Receipt]("payment", "charge", "/charges")
+	Charge  = contract.Post[Payment, Receipt]("payment", "charge", "/charges").UndoneBy(Refund)
 	Refund  = contract.Post[contract.Undo[Payment, Receipt], struct{}]("payment", "refund", "/refunds")
 )

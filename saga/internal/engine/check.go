@@ -57,6 +57,7 @@ func (d *Draft) Duration(field string, v time.Duration) {
 // Finish checks the draft and completes its plan. The engine's backoff may be that one.
 func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
 	p := d.Plan
+	d.dropUndos()
 	d.checkNames()
 	d.link()
 	if cycle := p.cycle(); cycle != nil {
@@ -81,6 +82,15 @@ func (p *Plan) descend() {
 			if runsBefore {
 				p.Steps[b].below = append(p.Steps[b].below, i)
 			}
+		}
+	}
+}
+
+// dropUndos takes the undo of its operation from a step that says that there is none.
+func (d *Draft) dropUndos() {
+	for _, s := range d.Plan.Steps {
+		if s.InheritsUndo && (s.IsPivot || s.ReadOnly || s.Irreversible) {
+			s.Undo, s.UndoCall = nil, nil
 		}
 	}
 }

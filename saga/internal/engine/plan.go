@@ -33,7 +33,9 @@ type Step struct {
 	Name    string // "service.operation[discriminators]"
 	Address Address
 	Undo    *Address // nil: none
-	Input   *Node
+	// InheritsUndo: the operation names the Undo, and not the step itself.
+	InheritsUndo bool
+	Input        *Node
 
 	Data  []int // the steps whose outputs the input needs
 	After []int // further steps that it waits for

@@ -11,8 +11,8 @@ import (
 // Saga places an order as place does, and takes back what it did if the payment is refused: the
 // goods that were put aside go back on the shelf. A refused call needs no undo.
 var Saga = saga.MustDefine("checkout", 1, func(b *saga.Builder[checkoutapi.Order, struct{}]) {
-	hold := saga.Step(b, inventoryapi.Reserve, saga.Map(b.Input(), linesOf)).Undo(inventoryapi.Release)
-	charge := saga.Step(b, paymentapi.Charge, saga.Map(b.Input(), paymentOf)).Undo(paymentapi.Refund)
+	hold := saga.Step(b, inventoryapi.Reserve, saga.Map(b.Input(), linesOf))
+	charge := saga.Step(b, paymentapi.Charge, saga.Map(b.Input(), paymentOf))
 	// It cannot be undone, and comes last: when it is sent, all is decided.
 	saga.Step(b, notificationapi.Send, saga.Map2(b.Input(), charge.Output(), messageOf)).After(hold).Pivot()
 })

@@ -27,10 +27,10 @@ type Gift struct {
 var Saga = saga.MustDefine("gift", 1, func(b *saga.Builder[Gift, struct{}]) {
 	parcel := saga.Step(b, depotapi.Pack, saga.Map(b.Input(), func(g Gift) depotapi.Parcel {
 		return depotapi.Parcel{Order: g.Order}
-	})).Undo(depotapi.Unpack)
+	}))
 	saga.Step(b, paymentapi.Charge, saga.Map2(b.Input(), parcel.Output(), func(g Gift, _ depotapi.Packed) paymentapi.Payment {
 		return paymentapi.Payment{Order: g.Order, Card: g.Card, Cents: 100}
-	})).Undo(paymentapi.Refund)
+	}))
 })
 
 // Serve serves the contract on mux, guarded.

@@ -6,7 +6,7 @@ import "github.com/fanonce/fanonce/childkey/contract"
 
 var (
 	// Pack puts an order into a parcel.
-	Pack = contract.Post[Parcel, Packed]("depot", "pack", "/parcels")
+	Pack = contract.Post[Parcel, Packed]("depot", "pack", "/parcels").UndoneBy(Unpack)
 	// Unpack undoes Pack. It is refused with 409: the parcel has left.
 	Unpack = contract.Post[contract.Undo[Parcel, Packed], struct{}]("depot", "unpack", "/parcels/unpack")
 	// Print prints a label, by a printer that knows no keys. The printer jams, and nobody knows whether the

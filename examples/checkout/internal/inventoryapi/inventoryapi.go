@@ -6,7 +6,7 @@ import "github.com/fanonce/fanonce/childkey/contract"
 
 var (
 	// Reserve puts the lines of an order aside.
-	Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
+	Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations").UndoneBy(Release)
 	// Release undoes Reserve.
 	Release = contract.Post[contract.Undo[Lines, Hold], Released]("inventory", "release", "/reservations/release")
 )

@@ -6,7 +6,7 @@ import "github.com/fanonce/fanonce/childkey/contract"
 
 var (
 	// Charge takes money from a card. It is refused with 402 for [DeclinedCard].
-	Charge = contract.Post[Payment, Receipt]("payment", "charge", "/charges")
+	Charge = contract.Post[Payment, Receipt]("payment", "charge", "/charges").UndoneBy(Refund)
 	// Refund undoes Charge.
 	Refund = contract.Post[contract.Undo[Payment, Receipt], Refunded]("payment", "refund", "/charges/refund")
 )
