@@ -181,7 +181,7 @@ func queries(t *testing.T) map[string]string {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	exported := realRun(t)
-	labels := []string{"le"}
+	labels := []string{"le", "job"} // the job is Prometheus' own
 	for _, of := range exported {
 		labels = append(labels, of...)
 	}
