@@ -188,6 +188,13 @@ func (t *blackHoleTx) Settle(ctx context.Context, o store.Owner, s store.Settlem
 	return t.Tx.Settle(ctx, o, s)
 }
 
+func (t *blackHoleTx) Commit(ctx context.Context) error {
+	if err := t.store.call(ctx, "Tx.Commit"); err != nil {
+		return errors.Join(store.ErrFateUnknown, err)
+	}
+	return t.Tx.Commit(ctx)
+}
+
 func (t *blackHoleTx) Rollback(ctx context.Context) error {
 	return errors.Join(t.store.call(ctx, "Tx.Rollback"), t.Tx.Rollback(ctx))
 }
@@ -326,6 +333,11 @@ var places = []place{
 	{method: "Tx.Settle", name: "commit", bound: server.DefaultSettleTimeout, call: func(s *scene) {
 		s.store.swallow("Tx.Settle")
 		requireCode(s.t, send(s.status(server.Transactional, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Tx.Commit", name: "run without a key", bound: server.DefaultSettleTimeout, call: func(s *scene) {
+		s.store.swallow("Tx.Commit")
+		h := s.route(server.Route{Effect: server.Transactional, KeyOptional: true}, func(http.ResponseWriter, *http.Request) {})
+		requireCode(s.t, send(h, "", "b"), wire.OutcomeUnknown)
 	}},
 	{method: "Tx.Rollback", name: "run that failed", call: func(s *scene) {
 		s.store.swallow("Tx.Rollback")

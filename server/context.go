@@ -23,7 +23,7 @@ import (
 // It returns false outside a run.
 func InboundKey(ctx context.Context) (childkey.Key, bool) {
 	if a := engine.From(ctx); a != nil {
-		return a.Call().Key, true
+		return a.Call().Key, !a.Call().Key.IsZero()
 	}
 	return childkey.Key{}, false
 }
@@ -239,7 +239,7 @@ func settleBy(ctx context.Context, err error) error {
 	if !errors.As(err, &status) || len(status.Settle) == 0 {
 		return err
 	}
-	if bad := Settle(ctx, status.Settle...); bad != nil {
+	if bad := Settle(ctx, status.Settle...); bad != nil && !errors.Is(bad, ErrNoRun) { // a request without a key needs no run
 		return fmt.Errorf("server: StatusError.Settle: %w (of %v)", bad, status.Error())
 	}
 	return err

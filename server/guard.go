@@ -108,8 +108,6 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
 	case r.Key != nil && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: after a mistake of Key a request would run unguarded")
-	case r.Effect == Transactional && r.KeyOptional:
-		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
 	case r.Effect == Transactional && r.Stream == StreamTombstone:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
 	case r.Effect != Transactional && r.OnCommitError != nil:

@@ -113,7 +113,6 @@ func TestRoute_rejects(t *testing.T) {
 		{"Route.Effect", memstore.New(), server.Route{}},
 		{"Route.Effect", memstore.New(), server.Route{Effect: 9}},
 		{"Route.Effect", plainStore{memstore.New()}, server.Route{Effect: server.Transactional}},
-		{"Route.KeyOptional", memstore.New(), server.Route{Effect: server.Transactional, KeyOptional: true}},
 		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Keyed, OnCommitError: onCommitError}},
 		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Opaque, OnCommitError: onCommitError}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Transactional, Stream: server.StreamTombstone}},

@@ -2,10 +2,16 @@ package server_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -167,12 +173,180 @@ func TestForwardKey(t *testing.T) {
 func TestInboundKey_outsideARun(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, keysOf(t.Context()))
-	g := newGuard(t, memstore.New(), server.Config{})
-	h, err := g.Route(server.Route{Effect: server.Keyed, KeyOptional: true}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		require.Zero(t, keysOf(r.Context()))
-	}))
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, send(h, "", "b").Code)
+	for _, effect := range []server.Effect{server.Keyed, server.Transactional} {
+		h := keyless(t, memstore.New(), effect, func(_ http.ResponseWriter, r *http.Request) {
+			require.Zero(t, keysOf(r.Context()))
+			require.Zero(t, server.Fence(r.Context()))
+			_, err := server.Barrier(r.Context())
+			require.Error(t, err)
+		})
+		require.Equal(t, http.StatusOK, send(h, "", "b", wire.HeaderCancels, "k").Code)
+	}
+}
+
+// keyless is a route that takes requests without a key.
+func keyless(tb testing.TB, s store.Store, effect server.Effect, next http.HandlerFunc) http.Handler {
+	tb.Helper()
+	h, err := newGuard(tb, s, server.Config{}).Route(server.Route{Effect: effect, KeyOptional: true}, next)
+	require.NoError(tb, err)
+	return h
+}
+
+// A Transactional handler gets a request without a key in a transaction, which ends as that of a run.
+func TestKeyless_transaction(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		status int
+		how    []server.SettleOption
+		rows   int
+	}{
+		{"success", http.StatusCreated, nil, 1},
+		{"refusal", http.StatusConflict, nil, 0},
+		{"refusal that keeps its rows", http.StatusConflict, []server.SettleOption{server.KeepRows()}, 1},
+		{"not stored", http.StatusTooManyRequests, nil, 0},
+		{"failure", http.StatusBadGateway, nil, 0},
+		{"Release", http.StatusOK, []server.SettleOption{server.Release()}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rows ledger
+			s := &flaky{TxStore: memstore.New()}
+			h := keyless(t, s, server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				require.NoError(t, rows.write(r.Context()))
+				require.NoError(t, server.Settle(r.Context(), tt.how...))
+				w.Header().Set("X-Own", "1")
+				w.WriteHeader(tt.status)
+				fmt.Fprintf(w, "got %s", body)
+			})
+			for n := range 2 { // there is nothing to replay
+				w := send(h, "", "b")
+				require.Equal(t, tt.status, w.Code)
+				require.Equal(t, "got b", w.Body.String())
+				require.Equal(t, http.Header{"X-Own": {"1"}, "Content-Length": {"5"}, "Content-Type": {"text/plain; charset=utf-8"}}, w.Header())
+				require.Equal(t, tt.rows*(n+1), rows.count())
+			}
+			require.Zero(t, s.asked.Load())
+			w := send(h, "k", "b")
+			require.Equal(t, tt.status, w.Code)
+			require.Equal(t, "false", w.Header().Get(wire.HeaderReplayed))
+			requireCode(t, send(h, "no key", "b"), wire.KeyInvalid)
+		})
+	}
+}
+
+func TestKeyless_transactionFails(t *testing.T) {
+	t.Parallel()
+	late := &store.TxError{SQLState: "23505", Commit: true}
+	for _, tt := range []struct {
+		name     string
+		inside   []error // of the transactions, by a statement
+		commits  []error // of the transactions, by the COMMIT
+		status   int
+		code     wire.Code
+		retry    string
+		runs     int
+		answered bool // by OnCommitError
+	}{
+		{"conflict", []error{store.ErrConflict, store.ErrConflict}, nil, 201, "", "", 3, false},
+		{"too many conflicts", []error{store.ErrConflict, store.ErrConflict, store.ErrConflict}, nil, 503, wire.StoreUnavailable, "true", 3, false},
+		{"conflict at the commit", nil, []error{store.ErrConflict}, 201, "", "", 2, false},
+		{"lost", []error{store.ErrTxLost}, nil, 201, "", "", 2, false},
+		{"lost twice", []error{store.ErrTxLost, store.ErrTxLost}, nil, 503, wire.StoreUnavailable, "true", 2, false},
+		{"refused statement", []error{errRefused}, nil, 500, wire.TransactionFailed, "false", 1, false},
+		{"refused commit", nil, []error{late}, 500, wire.TransactionFailed, "false", 1, false},
+		{"refused commit, answered", nil, []error{late}, 409, "", "", 1, true},
+		{"trouble", []error{errDisk}, nil, 503, wire.StoreUnavailable, "true", 1, false},
+		{"unknown fate", nil, []error{store.ErrFateUnknown}, 423, wire.OutcomeUnknown, "false", 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rows ledger
+			s, begun, runs := &flaky{TxStore: memstore.New()}, 0, 0
+			s.begin = func(ctx context.Context) (store.Tx, error) {
+				tx, err := s.TxStore.Begin(ctx)
+				if begun++; begun <= len(tt.commits) {
+					return failingTx{tx, tt.commits[begun-1]}, err
+				}
+				return tx, err
+			}
+			route := server.Route{Effect: server.Transactional, KeyOptional: true}
+			if tt.answered {
+				route.OnCommitError = onCommitError
+			}
+			h, err := newGuard(t, s, server.Config{}).Route(route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				runs++
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				require.Equal(t, "b", string(body))
+				require.NoError(t, rows.write(r.Context()))
+				if runs <= len(tt.inside) {
+					require.NoError(t, memstore.Tx(r.Context()).Fail(tt.inside[runs-1]))
+				}
+				w.WriteHeader(http.StatusCreated)
+			}))
+			require.NoError(t, err)
+			w := send(h, "", "b")
+			require.Equal(t, tt.status, w.Code)
+			require.Equal(t, string(tt.code), w.Header().Get(wire.HeaderCode))
+			require.Equal(t, tt.retry, w.Header().Get(wire.HeaderShouldRetry))
+			require.Empty(t, w.Header().Get(wire.HeaderReplayed))
+			require.NotContains(t, w.Body.String(), "same key")
+			require.Equal(t, tt.runs, runs)
+			if tt.status == http.StatusCreated {
+				require.Equal(t, 1, rows.count())
+			} else {
+				require.Zero(t, rows.count())
+			}
+		})
+	}
+}
+
+func TestKeyless_panics(t *testing.T) {
+	t.Parallel()
+	var rows ledger
+	h := keyless(t, memstore.New(), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
+		require.NoError(t, rows.write(r.Context()))
+		panic("boom")
+	})
+	require.PanicsWithValue(t, "boom", func() { send(h, "", "b") })
+	require.Zero(t, rows.count())
+}
+
+func TestKeyless_shutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memstore.New(), server.Config{})
+		h, err := g.Route(server.Route{Effect: server.Transactional, KeyOptional: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrShutdown)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		require.NoError(t, err)
+		done := make(chan int, 1)
+		go func() { done <- send(h, "", "b").Code }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), server.DefaultSettleTimeout+time.Second)
+		defer cancel()
+		require.NoError(t, g.Shutdown(ctx))
+		require.Equal(t, http.StatusServiceUnavailable, <-done)
+		requireCode(t, send(h, "", "b"), wire.StoreUnavailable)
+	})
+}
+
+// The options of an error have no run to settle where the request is not guarded.
+func TestKeyless_statusErrorWithOptions(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Keyed, server.Transactional} {
+		mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+		refused := &server.StatusError{Status: http.StatusConflict, Settle: []server.SettleOption{server.Final()}}
+		require.NoError(t, server.HandleRoute(mux, g, reserve, server.Route{Effect: effect, KeyOptional: true},
+			func(context.Context, lines) (hold, error) { return hold{}, refused }))
+		r := httptest.NewRequest(http.MethodPost, "/shelves/7/reservations", strings.NewReader("{}"))
+		require.Equal(t, http.StatusConflict, serve(mux, r).Code)
+	}
 }
 
 // Two services share a store, and each has a consumer of this name: each handles the

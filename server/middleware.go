@@ -28,7 +28,7 @@ type guarded struct {
 
 // ServeHTTP implements http.Handler.
 func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.guard.guardsMethod(r.Method) || h.keyless(r) {
+	if !h.guard.guardsMethod(r.Method) || h.keyless(r) && h.route.Effect != Transactional {
 		h.next.ServeHTTP(w, r)
 		return
 	}
@@ -85,8 +85,8 @@ func (h *guarded) routeOf(r *http.Request) *Route {
 	return &route
 }
 
-// keyless reports whether the request goes without a guard because it has no
-// key and needs none.
+// keyless reports whether the request has no key and needs none. It is not guarded then; a Transactional handler gets it
+// in a transaction.
 func (h *guarded) keyless(r *http.Request) bool {
 	return h.route.KeyOptional && len(r.Header.Values(wire.HeaderKey)) == 0
 }
@@ -99,7 +99,8 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 	if refusal != nil {
 		return nil, refusal
 	}
-	if h.route.Key == nil {
+	keyless := h.keyless(r)
+	if h.route.Key == nil && !keyless {
 		if refusal := h.readKeys(r, nil, scope, c); refusal != nil {
 			return nil, refusal
 		}
@@ -109,6 +110,9 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 		return nil, refusal
 	}
 	c.Bytes = int64(len(body))
+	if keyless {
+		return body, nil
+	}
 	if h.route.Key != nil {
 		if refusal := h.readKeys(r, body, scope, c); refusal != nil {
 			return nil, refusal

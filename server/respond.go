@@ -29,19 +29,21 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 			h.refuse(w, r, c, outcome{Code: wire.RecordUnreadable, Asked: true, Err: record.ErrEnvelope})
 		}
 	case out.Ran:
-		rec.serve(w, out.Again)
+		rec.serve(w, !c.Key.IsZero(), out.Again)
 	default:
 		h.refuse(w, r, c, out)
 	}
 }
 
-// serve sends the handler's answer.
-func (r *recorder) serve(w http.ResponseWriter, again bool) {
+// serve sends the handler's answer. Where the request had no key the answer is not marked.
+func (r *recorder) serve(w http.ResponseWriter, keyed, again bool) {
 	set := newHeaderSetter(r.sent)
-	set.mark(false)
-	r.sent.Del(wire.HeaderCode) // belongs to another service's refusal, which the handler passes on
-	if r.status >= 300 {
-		set.adviseRetry(again)
+	if keyed {
+		set.mark(false)
+		r.sent.Del(wire.HeaderCode) // belongs to another service's refusal, which the handler passes on
+		if r.status >= 300 {
+			set.adviseRetry(again)
+		}
 	}
 	trailer := hasTrailer(r.header)
 	r.sent.Del("Content-Length")

@@ -158,7 +158,7 @@ var errRedact = errors.New("server: Redact returned an error")
 // Redact becomes an error, because the work is done: if the panic went on, the
 // next call would do the work again.
 func (h *guarded) redactor(ctx context.Context, c *call) func(Response) (Response, error) {
-	if h.route.Redact == nil {
+	if h.route.Redact == nil || c.Key.IsZero() { // without a key nothing is stored
 		return nil
 	}
 	return func(r Response) (stored Response, err error) {

@@ -38,9 +38,14 @@ type Route struct {
 	// [*StatusError] with a 4xx other than 408, 421, 425 and 429 sets the status and the detail. The error's text is
 	// neither sent nor logged. nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
-	// KeyOptional lets requests without a key through to the handler,
-	// unguarded and unmarked. A Transactional route cannot have it: the transaction needs
-	// a claim.
+	// KeyOptional lets requests without an Idempotency-Key through to the handler. They leave no record: each of them runs,
+	// and their answers have no header of this package. A Keyed or Opaque handler gets them as they came, outside of a
+	// run.
+	//
+	// A Transactional handler gets them in a transaction of its own, which ends as that of a run: committed below 400,
+	// otherwise rolled back, and after a conflict the handler runs again. So the scope and the limits of bodies and
+	// answers hold for these requests too. [Settle] works, [Fence] is 0, there is no key, and [Barrier] is ErrNoForwardKey.
+	// If the answer to the COMMIT is lost the caller gets outcome-unknown, and nobody can find out.
 	KeyOptional bool
 	// RefuseUnknownMembers answers 400 to a JSON body with a member that the input's type
 	// lacks. Clients notice a misspelt member by that; but a caller that is deployed before

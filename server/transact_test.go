@@ -178,6 +178,10 @@ func (t failingTx) Settle(ctx context.Context, _ store.Owner, _ store.Settlement
 	return t.err
 }
 
+func (t failingTx) Commit(ctx context.Context) error {
+	return t.Settle(ctx, store.Owner{}, store.Settlement{})
+}
+
 func TestTransactional_commitFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

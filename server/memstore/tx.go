@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -76,7 +77,7 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 	}
 	s := t.store
 	defer s.mu.Unlock()
-	defer t.end()
+	defer t.end() // also if a write panics
 	r, ok := t.find(o.ID)
 	if !ok {
 		return store.ErrLeaseLost
@@ -89,14 +90,35 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 		return err
 	}
 	t.pending[o.ID] = r
+	t.apply()
+	s.noteDeadLetter(o.ID, end)
+	return nil
+}
+
+// Commit implements [store.Tx]. It does not block.
+func (t *tx) Commit(ctx context.Context) error {
+	defer t.rollback() // after a commit it does nothing
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	if err := cmp.Or(t.usable(), t.refusal); err != nil {
+		return err
+	}
+	t.apply()
+	return nil
+}
+
+// apply makes the writes and records of the transaction visible, and ends it.
+func (t *tx) apply() {
 	for _, write := range t.writes {
 		write()
 	}
 	for _, r := range t.pending {
-		s.put(r)
+		t.store.put(r)
 	}
-	s.noteDeadLetter(o.ID, end)
-	return nil
+	t.end()
 }
 
 // acquire locks the store for t, if t can still make calls.

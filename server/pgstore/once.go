@@ -364,7 +364,7 @@ func (s *Store) runOnce(ctx context.Context, p prepared, work func(ctx context.C
 		return false, r, t.blame(err)
 	}
 	if err := t.commit(ctx); err != nil {
-		return false, r, wrap("once", conflict(err))
+		return false, r, wrap("once", err)
 	}
 	return true, r, nil
 }
@@ -395,30 +395,42 @@ func (t *tx) commit(ctx context.Context) error {
 	if err := t.committable(); err != nil {
 		return err
 	}
-	if _, ok := t.end(); !ok {
+	stage, ok := t.end()
+	if !ok {
 		return ErrTxEnded
 	}
 	queued := t.queue.close()
-	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		if len(queued) > 0 {
-			return struct{}{}, commitQueued(ctx, conn, queued)
+	if stage != stageBegun && len(queued) == 0 {
+		return nil
+	}
+	return t.judge(t.finish(ctx, stage, func(ctx context.Context, conn *pgx.Conn) (sent bool, err error) {
+		switch {
+		case len(queued) == 0:
+			err = commitRefused(pgkit.Commit(ctx, conn))
+		case stage != stageBegun:
+			err = commitQueued(ctx, conn, beginAt(t.store.options(conn).IsoLevel), queued)
+		default:
+			err = commitQueued(ctx, conn, "", queued)
 		}
-		return struct{}{}, pgkit.Commit(ctx, conn)
-	})
-	return err
+		return !pgkit.IsUnsent(err), err
+	}))
 }
 
-// commitQueued sends the queued statements and COMMIT, in one round trip.
-func commitQueued(ctx context.Context, conn *pgx.Conn, queued []*pgx.QueuedQuery) error {
+// commitQueued sends the queued statements and COMMIT, in one round trip, behind begin where that is not empty.
+func commitQueued(ctx context.Context, conn *pgx.Conn, begin string, queued []*pgx.QueuedQuery) error {
 	if err := pgkit.NameQueries(ctx, conn, queued); err != nil {
 		return refusedName(err)
 	}
 	batch := new(pgx.Batch)
+	if begin != "" {
+		batch.Queue(begin)
+	}
 	appendQueries(batch, queued)
 	batch.Queue("set local client_min_messages = warning") // see [pgkit.Commit]
+	work := batch.Len()
 	batch.Queue("commit")
 	results := conn.SendBatch(ctx, batch)
-	err := execAll(results, len(queued)+1)
+	err := execAll(results, work)
 	if err != nil {
 		_ = results.Close() // says the same
 		return queuedRefused(err)

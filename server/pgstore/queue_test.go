@@ -7,17 +7,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -337,4 +341,97 @@ func TestQueue_clientLeaves(t *testing.T) {
 	w := postTo(h, "k")
 	require.Equal(t, []string{"201", "true"}, []string{fmt.Sprint(w.Code), w.Header().Get(wire.HeaderReplayed)})
 	require.Equal(t, 1, queryRow[int](t, look, countUsers, "bob"))
+}
+
+// A Transactional handler gets a request without a key in a transaction of its own, which leaves no record.
+func TestTransactional_withoutAKey(t *testing.T) {
+	t.Parallel()
+	begin := func(ctx context.Context) error {
+		_, err := pgstore.Tx(ctx).Exec(ctx, "insert into users (name) values ($1)", "bob")
+		return err
+	}
+	queue := func(ctx context.Context) error {
+		return pgstore.Queue(ctx, "insert into users (name) values ($1)", "carl")
+	}
+	late := func(ctx context.Context) error { return pgstore.Queue(ctx, "insert into users values ('dora', 1)") }
+	nothing := func(context.Context) error { return nil }
+	for _, tt := range []struct {
+		name         string
+		first, later func(context.Context) error
+		status, want int
+		rows         int
+	}{
+		{"unused", nothing, nothing, 201, 201, 0},
+		{"begun", begin, nothing, 201, 201, 1},
+		{"queued only", nothing, queue, 201, 201, 1},
+		{"begun and queued", begin, queue, 201, 201, 2},
+		{"refused", begin, queue, 409, 409, 0},
+		{"refused, queued only", nothing, queue, 409, 409, 0},
+		{"failed", begin, queue, 500, 500, 0},
+		{"queued violation at the commit", nothing, late, 201, 500, 0},
+		{"queued violation after a row", begin, late, 201, 500, 0},
+		{"violation", begin, func(ctx context.Context) error {
+			_, err := pgstore.Tx(ctx).Exec(ctx, insertLate)
+			if err == nil {
+				err = queue(ctx)
+			}
+			return err
+		}, 201, 500, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g, look := users(t, server.Config{})
+			exec(t, look, "alter table users drop constraint one_name")
+			h := routeOn(t, g, server.Route{Effect: server.Transactional, KeyOptional: true}, func(rw http.ResponseWriter, r *http.Request) {
+				for _, do := range []func(context.Context) error{tt.first, tt.later} {
+					if err := do(r.Context()); err != nil {
+						panic(err)
+					}
+				}
+				rw.WriteHeader(tt.status)
+			})
+			for n := range 3 { // the statements have names on the connection then
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/users", strings.NewReader("{}")))
+				require.Equal(t, tt.want, w.Code, w.Body)
+				require.Equal(t, tt.rows*(n+1), queryRow[int](t, look, "select count(*) from users where name <> 'ann'"))
+			}
+			require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency"))
+		})
+	}
+}
+
+// Two requests without keys collide: one of them runs again, and both take effect.
+func TestTransactional_withoutAKeyConflicts(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	exec(t, look, "create table account (cents int)")
+	exec(t, look, "insert into account values (0)")
+	g, err := server.NewGuard(openOn(t, look, pgstore.Config{Isolation: pgx.Serializable}), server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	var runs atomic.Int64
+	var both sync.WaitGroup
+	both.Add(2)
+	h := routeOn(t, g, server.Route{Effect: server.Transactional, KeyOptional: true}, func(_ http.ResponseWriter, r *http.Request) {
+		var cents int
+		if err := pgstore.Tx(r.Context()).QueryRow(r.Context(), "select cents from account").Scan(&cents); err != nil {
+			return
+		}
+		if runs.Add(1) <= 2 {
+			both.Done()
+			both.Wait()
+		}
+		_, _ = pgstore.Tx(r.Context()).Exec(r.Context(), "update account set cents = $1", cents+1)
+	})
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+			assert.Equal(t, http.StatusOK, w.Code, w.Body)
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 3, runs.Load())
+	require.Equal(t, 2, queryRow[int](t, look, "select cents from account"))
 }

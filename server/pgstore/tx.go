@@ -145,38 +145,59 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 	if !ok {
 		return ErrTxEnded
 	}
-	err := conflict(t.settle(ctx, stage, o, end))
-	if errors.Is(err, store.ErrConflict) {
-		t.mu.Lock()
-		t.verdict = store.ErrConflict
-		t.mu.Unlock()
-	}
+	err := t.judge(t.settle(ctx, stage, o, end))
 	if errors.Is(err, store.ErrLeaseLost) {
 		return err
 	}
 	return wrap("settle", err)
 }
 
-func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Settlement) error {
-	queued := t.queue.close()
-	if from == stageBegun {
-		return t.finish(ctx, t.conn, settlement{o, end}, ending{begun: true, queued: queued})
+// judge returns the error of the last round trip, and keeps a conflict for Err.
+func (t *tx) judge(err error) error {
+	if err = conflict(err); errors.Is(err, store.ErrConflict) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.verdict = store.ErrConflict
 	}
-	if len(queued) == 0 {
-		return t.store.settleUnused(ctx, o, end)
-	}
-	conn, err := t.store.db.Pool.Acquire(ctx) // not hold: the driver's connection costs more
-	if err != nil {
-		return err
-	}
-	return t.finish(ctx, conn, settlement{o, end}, ending{queued: queued})
+	return err
 }
 
-// finish sends the last round trip on conn, and releases it.
-func (t *tx) finish(ctx context.Context, conn pgkit.Held, end settlement, e ending) error {
+// Commit implements [store.Tx]: the queued statements and COMMIT, in one round trip. A transaction that was never used
+// sends nothing. A [*store.TxError] is as that of Settle.
+func (t *tx) Commit(ctx context.Context) error {
+	err := t.store.db.Writer.Admit(ctx) // a guarded run was admitted with its claim
+	if err == nil {
+		err = t.commit(ctx)
+	}
+	if errors.Is(err, ErrTxEnded) {
+		return ErrTxEnded
+	}
+	return wrap("commit", errors.Join(err, t.Rollback(ctx)))
+}
+
+func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Settlement) error {
+	queued := t.queue.close()
+	if from != stageBegun && len(queued) == 0 {
+		return t.store.settleUnused(ctx, o, end)
+	}
+	return t.finish(ctx, from, func(ctx context.Context, conn *pgx.Conn) (sent bool, err error) {
+		return t.store.settleAndCommit(ctx, conn, settlement{o, end}, ending{begun: from == stageBegun, queued: queued})
+	})
+}
+
+// finish sends the last round trip on the transaction's connection, or on another one if it has none, and releases it.
+func (t *tx) finish(ctx context.Context, from stage, send func(context.Context, *pgx.Conn) (sent bool, err error)) error {
+	var conn pgkit.Held = t.conn
+	if from != stageBegun {
+		pooled, err := t.store.db.Pool.Acquire(ctx) // not hold: the driver's connection costs more
+		if err != nil {
+			return err
+		}
+		conn = pooled
+	}
 	unsent := false
 	_, err := pgkit.Finish(ctx, t.store.db.Writer, conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		sent, err := t.store.settleAndCommit(ctx, conn, end, e)
+		sent, err := send(ctx, conn)
 		unsent = !sent && conn.IsClosed()
 		return struct{}{}, err
 	})

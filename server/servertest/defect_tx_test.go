@@ -98,6 +98,9 @@ var txDefects = []defect{
 			}
 		})
 	}, []string{"tx: a run can be released in its transaction"}},
+	{"rolls back instead of a commit", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) { tx.commit = func(ctx context.Context) error { return tx.Tx.Rollback(ctx) } })
+	}, []string{"tx: a commit without a settlement keeps the effects, or says why not"}},
 	{"commits on rollback", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
 			tx.rollback = func(ctx context.Context) error {

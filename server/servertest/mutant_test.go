@@ -175,6 +175,7 @@ type mutantTx struct {
 	store.Tx
 	cancel   func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error)
 	settle   func(ctx context.Context, o store.Owner, s store.Settlement) error
+	commit   func(ctx context.Context) error
 	rollback func(ctx context.Context) error
 	err      func() error
 }
@@ -204,6 +205,13 @@ func (t *mutantTx) Settle(ctx context.Context, o store.Owner, s store.Settlement
 		return t.settle(ctx, o, s)
 	}
 	return t.Tx.Settle(ctx, o, s)
+}
+
+func (t *mutantTx) Commit(ctx context.Context) error {
+	if t.commit != nil {
+		return t.commit(ctx)
+	}
+	return t.Tx.Commit(ctx)
 }
 
 func (t *mutantTx) Err() error {

@@ -21,6 +21,7 @@ var txSettleRules = []rule{
 	{"tx: a run can be released in its transaction", txReleases},
 	{"tx: a dead letter commits with its run", txDeadLetter},
 	{"tx: a done context begins and commits nothing", txDoneContext},
+	{"tx: a commit without a settlement keeps the effects, or says why not", txCommits},
 	{"tx: concurrent transactions of several keys do not disturb each other", txSideBySide},
 }
 
@@ -204,6 +205,43 @@ func txDeadLetter(c *check) {
 	c.wantAttention("after a run that was rolled back", nil, nil, nil)
 	c.must("Tx.Settle", c.run(r).Settle(c.Context(), owner(r), deadLetter))
 	c.wantAttention("after a run that committed", nil, nil, []store.ID{r.ID})
+}
+
+func txCommits(c *check) {
+	kept, dropped, failed, done := newID(), newID(), newID(), newID()
+	add := func(id store.ID) (store.Tx, context.Context) {
+		tx, ctx := c.begin()
+		c.must("Add", c.effects.Add(ctx, id))
+		return tx, ctx
+	}
+	unused, _ := c.begin()
+	c.must("Commit of an unused transaction", unused.Commit(c.Context()))
+	tx, _ := add(kept)
+	c.must("Commit", tx.Commit(c.Context()))
+	c.must("Rollback after the commit", tx.Rollback(c.Context()))
+	c.wantEffects(kept, 1)
+	tx, _ = add(dropped)
+	c.must("Rollback", tx.Rollback(c.Context()))
+	if err := tx.Commit(c.Context()); err == nil {
+		c.Error("Commit after the rollback: error = nil, want one")
+	}
+	c.wantEffects(dropped, 0)
+	tx, _ = add(done)
+	if err := tx.Commit(c.cancelledContext()); err == nil {
+		c.Error("Commit with a done context: error = nil, want one")
+	}
+	c.must("Rollback", tx.Rollback(c.Context()))
+	c.wantEffects(done, 0)
+	breaker, ok := c.effects.(Breaker)
+	if !ok {
+		return
+	}
+	for _, f := range txFailures {
+		tx, ctx := add(failed)
+		c.must("Break: "+f.name, breaker.Break(ctx, f.failure))
+		c.wantFailure("Tx.Commit: "+f.name, tx.Commit(c.Context()), f.failure)
+		c.wantEffects(failed, 0)
+	}
 }
 
 func txDoneContext(c *check) {

@@ -17,7 +17,7 @@ type TxStore interface {
 	Begin(ctx context.Context) (Tx, error)
 }
 
-// A Tx is a transaction of a [TxStore]. It belongs to one run and is not safe
+// A Tx is a transaction of a [TxStore]. It belongs to one run, and ends with Settle, Commit or Rollback. It is not safe
 // for concurrent use.
 type Tx interface {
 	// NewContext returns ctx carrying the transaction for the store's own
@@ -32,6 +32,10 @@ type Tx interface {
 	//     store refused is a TxError with Commit set.
 	//   - [ErrFateUnknown]: the COMMIT was sent, and its answer was lost.
 	Settle(ctx context.Context, o Owner, s Settlement) error
+	// Commit commits the transaction of a run without a key, which has no record to settle. Each error means that the
+	// transaction was rolled back, with the exception of ErrFateUnknown. The errors are those of Settle, without
+	// ErrLeaseLost.
+	Commit(ctx context.Context) error
 	// Rollback ends the transaction without effect. After the end it does
 	// nothing.
 	Rollback(ctx context.Context) error

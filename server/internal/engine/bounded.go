@@ -145,6 +145,13 @@ func (b *boundedTx) Settle(ctx context.Context, o store.Owner, s store.Settlemen
 	return b.Tx.Settle(ctx, o, s)
 }
 
+// Commit has the time of Settle.
+func (b *boundedTx) Commit(ctx context.Context) error {
+	ctx, cancel := bound(ctx, b.settle)
+	defer cancel()
+	return b.Tx.Commit(ctx)
+}
+
 func (b *boundedTx) Rollback(ctx context.Context) error {
 	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()

@@ -25,7 +25,7 @@ type Route struct {
 type Call struct {
 	Route      Route
 	ID         store.ID
-	Key        childkey.Key // as it arrived
+	Key        childkey.Key // as it arrived; zero: a Transactional run without a claim
 	Hop        childkey.Key // the parent key of the run's own calls
 	Forward    childkey.Key // of an undo, as it arrived; otherwise zero
 	ForwardID  store.ID

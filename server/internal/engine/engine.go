@@ -20,6 +20,9 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 	}
 	defer e.drain.leave()
 	ctx = runctx.Leave(ctx) // of a run around this one
+	if c.Key.IsZero() {
+		return e.runKeyless(ctx, c)
+	}
 	if t := e.cfg.Tracer; t != nil {
 		ctx = t.CallStarted(ctx, c.event(0))
 		defer t.CallEnded(ctx)

@@ -25,11 +25,12 @@ import (
 type heartbeat struct {
 	engine *Engine
 
-	mu    sync.Mutex
-	runs  map[store.Token]*run
-	next  [2]nextCall // by tier
-	alarm nextCall
-	calls sync.WaitGroup
+	mu      sync.Mutex
+	runs    map[store.Token]*run
+	keyless map[*run]struct{} // have no lease
+	next    [2]nextCall       // by tier
+	alarm   nextCall
+	calls   sync.WaitGroup
 }
 
 // The two tiers of runs that are renewed together.
@@ -54,7 +55,7 @@ type nextCall struct {
 }
 
 func newHeartbeat(e *Engine) *heartbeat {
-	h := &heartbeat{engine: e, runs: make(map[store.Token]*run)}
+	h := &heartbeat{engine: e, runs: make(map[store.Token]*run), keyless: make(map[*run]struct{})}
 	for tier := range h.next {
 		h.next[tier].call = func() { h.renewTier(tier) }
 	}
@@ -295,5 +296,20 @@ func (h *heartbeat) cancelAll(cause error) int {
 	for _, r := range h.runs {
 		r.cancel(cause)
 	}
-	return len(h.runs)
+	for r := range h.keyless {
+		r.cancel(cause)
+	}
+	return len(h.runs) + len(h.keyless)
+}
+
+// addKeyless adds a run that only a shutdown can end. The caller calls remove at its end.
+func (h *heartbeat) addKeyless(r *run) (remove func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keyless[r] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.keyless, r)
+	}
 }

@@ -37,6 +37,8 @@ type run struct {
 	recorded   bool
 	completing uint64
 
+	keyless bool // there is no claim, and nothing to settle
+
 	durable atomic.Bool // the claim is durable, as far as the store said
 	confirm sync.Once   // makes it durable
 }
@@ -95,14 +97,22 @@ func (r *run) open(ctx context.Context) (stop func()) {
 		in.Confirm = r.makeDurable
 	}
 	r.beyond = wire.NewContext(ctx, in)
-	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	end := r.limit(r.beyond)
 	r.engine.heartbeat.add(r)
 	return func() {
 		r.engine.heartbeat.remove(r)
+		end()
+		ended()
+	}
+}
+
+// limit makes the run's ctx of ctx, with its deadline.
+func (r *run) limit(ctx context.Context) (end func()) {
+	ctx, stopTimer := context.WithTimeoutCause(ctx, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	return func() {
 		r.cancel(nil)
 		stopTimer()
-		ended()
 	}
 }
 
@@ -291,6 +301,9 @@ func (r *run) endLease() {
 // settle tries repeatedly, for a bounded time, to settle the run: the effect
 // has happened. Repeating is safe, because token and fence name the owner.
 func (r *run) settle(s store.Settlement) error {
+	if r.keyless {
+		return nil
+	}
 	err := r.insist(func(ctx context.Context) error {
 		return r.engine.store.Settle(ctx, r.owner, s)
 	})

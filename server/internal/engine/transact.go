@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -96,6 +97,9 @@ func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
 		a.discard()
 		return r.settleRefusal(a, res)
 	}
+	if r.keyless {
+		return r.commitKeyless(a)
+	}
 	s := r.completion(a, res)
 	r.member.beginSettle()
 	ctx, cancel := r.newSettleContext(r.engine.cfg.SettleTimeout)
@@ -118,6 +122,9 @@ func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
 // rolled back with the rows, is written once more, in one transaction with the answer. The forward call may have begun
 // in between: then the handler was told what no longer holds, and must run again.
 func (r *run) settleRefusal(a *Attempt, res Result) (out Outcome, failure error) {
+	if r.keyless {
+		return Outcome{Ran: true}, nil
+	}
 	s := r.completion(a, res)
 	if a.Fate() == 0 {
 		return r.concludeCompletion(s, r.settle(s)), nil
@@ -208,3 +215,41 @@ func (r *run) unavailable(err error) Outcome {
 	}
 	return StoreRefusal(err)
 }
+
+// runKeyless runs a Transactional call that has no key: in a transaction as a guarded run, but without a claim and a
+// record. So every call runs, and an answer that is lost stays lost.
+func (e *Engine) runKeyless(ctx context.Context, c *Call) Outcome {
+	r := &run{engine: e, call: c, keyless: true, beyond: context.WithoutCancel(ctx)}
+	r.durable.Store(true)
+	defer r.limit(r.beyond)()
+	defer e.heartbeat.addKeyless(r)()
+	out := r.transact()
+	if out.Code == wire.StoreUnavailable {
+		out.Detail = keylessDetail
+	}
+	r.observeFailure(out)
+	return out
+}
+
+// commitKeyless makes the rows durable.
+func (r *run) commitKeyless(a *Attempt) (out Outcome, failure error) {
+	ctx, cancel := r.newSettleContext(r.engine.cfg.SettleTimeout)
+	defer cancel()
+	err := a.tx.Commit(ctx)
+	switch {
+	case err == nil:
+		a.committed = true
+		return Outcome{Ran: true}, nil
+	case errors.Is(err, store.ErrFateUnknown):
+		r.engine.observeStoreError(r.ctx, r.call, err)
+		return Outcome{Code: wire.OutcomeUnknown, Detail: keylessUnknownDetail, Err: err}, nil
+	default:
+		return r.handleCommitError(a, store.Settlement{}, err)
+	}
+}
+
+// These details are for people, like those of package server. The usual ones ask for the same key again.
+const (
+	keylessDetail        = "The service could not do this, and nothing took effect. Send the request again."
+	keylessUnknownDetail = "Nobody knows whether this request took effect, and it has no key by which the service could tell a repetition. Find out before you send it again."
+)
