@@ -118,6 +118,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Reconcile", "without Name", "needs a Route.Name: it is asked long after the request")
 	case r.Stream > StreamTombstone:
 		return reject("Route.Stream", r.Stream, "must be StreamBuffer, StreamRefuse or StreamTombstone")
+	case r.HandlerTimeout < 0 || r.HandlerTimeout > MaxRetention:
+		return reject("Route.HandlerTimeout", r.HandlerTimeout, fmt.Sprintf("must not be negative, or longer than %v", MaxRetention))
 	case r.Wait > g.cfg.longestWait():
 		return reject("Route.Wait", r.Wait, fmt.Sprintf("must not be longer than %v, which is the longest wait", g.cfg.longestWait()))
 	}
@@ -139,7 +141,7 @@ func (g *Guard) guardsMethod(method string) bool { return slices.Contains(g.cfg.
 var ErrShutdown = engine.ErrShutdown
 
 // ErrHandlerTimeout is the cause that a run's ctx ends with after
-// [Config.HandlerTimeout].
+// [Config.HandlerTimeout], or that of its [Route].
 var ErrHandlerTimeout = engine.ErrHandlerTimeout
 
 // Shutdown ends the guard. New requests and waiting duplicates are refused with
@@ -161,7 +163,7 @@ var ErrHandlerTimeout = engine.ErrHandlerTimeout
 // number of such runs. Call it again to wait for them. A store that is closed before
 // that leaves them unsettled: their leases end by themselves.
 //
-// With more than [Config.HandlerTimeout] + [Config.SettleTimeout] no run is
+// With more than the longest HandlerTimeout, of [Config] and of its routes, and [Config.SettleTimeout] no run is
 // cancelled by Shutdown. With less, only the longest runs are.
 //
 // Call it after http.Server.Shutdown, which lets most requests end by themselves.

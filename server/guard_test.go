@@ -113,6 +113,8 @@ func TestRoute_rejects(t *testing.T) {
 		{"Route.Effect", memstore.New(), server.Route{}},
 		{"Route.Effect", memstore.New(), server.Route{Effect: 9}},
 		{"Route.Effect", plainStore{memstore.New()}, server.Route{Effect: server.Transactional}},
+		{"Route.HandlerTimeout", memstore.New(), server.Route{Effect: server.Keyed, HandlerTimeout: -1}},
+		{"Route.HandlerTimeout", memstore.New(), server.Route{Effect: server.Keyed, HandlerTimeout: server.MaxRetention + 1}},
 		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Keyed, OnCommitError: onCommitError}},
 		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Opaque, OnCommitError: onCommitError}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Transactional, Stream: server.StreamTombstone}},
@@ -267,6 +269,36 @@ func TestShutdown_longEnoughForEveryRun(t *testing.T) {
 		defer cancel()
 		require.NoError(t, g.Shutdown(ctx))
 	})
+}
+
+// A route's own deadline replaces the guard's, whether it is shorter or longer.
+func TestRoute_handlerTimeout(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{time.Second, time.Hour} {
+		for name, route := range map[string]server.Route{
+			"keyed": {Effect: server.Keyed}, "transactional": {Effect: server.Transactional}, "keyless": {Effect: server.Transactional, KeyOptional: true},
+		} {
+			t.Run(fmt.Sprint(name, " ", timeout), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					route.HandlerTimeout = timeout
+					h, err := newGuard(t, memstore.New(), server.Config{}).Route(route, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						in, _ := wire.FromContext(r.Context())
+						assert.False(t, in.Deadline.After(time.Now().Add(timeout)), "calls of the handler have no longer deadline")
+						<-r.Context().Done()
+						assert.ErrorIs(t, context.Cause(r.Context()), server.ErrHandlerTimeout)
+					}))
+					require.NoError(t, err)
+					began, key := time.Now(), "k"
+					if route.KeyOptional {
+						key = ""
+					}
+					send(h, key, "b", wire.HeaderRequestTimeout, "7200000")
+					require.Equal(t, timeout, time.Since(began))
+				})
+			})
+		}
+	}
 }
 
 // A request that asks a Reconcile does not delay a stop: the reconciler is asked again later.

@@ -70,7 +70,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // newCall returns a call of route, which is the handler's route with a name.
 func (h *guarded) newCall(route *Route) *call {
 	return &call{route: route, Call: engine.Call{
-		Route:     engine.Route{Name: route.Name, Effect: route.Effect, Reconcile: h.reconcile},
+		Route:     engine.Route{Name: route.Name, Effect: route.Effect, HandlerTimeout: route.HandlerTimeout, Reconcile: h.reconcile},
 		CanRender: route.Render != nil,
 	}}
 }
@@ -217,7 +217,7 @@ func (h *guarded) readWishes(r *http.Request, c *call) {
 	if d := c.Inbound.Deadline; !d.IsZero() {
 		now := time.Now()
 		c.Wait = min(c.Wait, d.Sub(now))
-		if longest := now.Add(cfg.HandlerTimeout); longest.Before(d) {
+		if longest := now.Add(cmp.Or(h.route.HandlerTimeout, cfg.HandlerTimeout)); longest.Before(d) {
 			c.Inbound.Deadline = longest // no call takes longer than this
 		}
 	}

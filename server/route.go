@@ -38,6 +38,8 @@ type Route struct {
 	// [*StatusError] with a 4xx other than 408, 421, 425 and 429 sets the status and the detail. The error's text is
 	// neither sent nor logged. nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
+	// HandlerTimeout replaces [Config.HandlerTimeout] for the runs of this route. It may be longer. Zero means the guard's.
+	HandlerTimeout time.Duration
 	// KeyOptional lets requests without an Idempotency-Key through to the handler. They leave no record: each of them runs,
 	// and their answers have no header of this package. A Keyed or Opaque handler gets them as they came, outside of a
 	// run.

@@ -15,6 +15,8 @@ import (
 type Route struct {
 	Name   string
 	Effect store.Effect
+	// HandlerTimeout bounds a run; 0: as long as Config says.
+	HandlerTimeout time.Duration
 	// Reconcile finds out the unknown outcome of an Opaque run. Its panic counts as an error. nil: only a person
 	// decides.
 	Reconcile Reconcile

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ import (
 )
 
 // ErrHandlerTimeout is the cause that a run's ctx ends with after
-// Config.HandlerTimeout.
+// Config.HandlerTimeout, or that of its route.
 var ErrHandlerTimeout = errors.New("server: handler timeout")
 
 // A run is one ownership of a key, from the claim until it is settled.
@@ -106,9 +107,10 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	}
 }
 
-// limit makes the run's ctx of ctx, with its deadline.
+// limit makes the run's ctx of ctx, with the deadline of its route.
 func (r *run) limit(ctx context.Context) (end func()) {
-	ctx, stopTimer := context.WithTimeoutCause(ctx, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
+	timeout := cmp.Or(r.call.Route.HandlerTimeout, r.engine.cfg.HandlerTimeout)
+	ctx, stopTimer := context.WithTimeoutCause(ctx, timeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return func() {
 		r.cancel(nil)
