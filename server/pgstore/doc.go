@@ -34,7 +34,7 @@
 // server.Guard.RunSweeper deletes records. A job of yours calls [Intents.Sweep] and
 // [Store.PruneAudit] once a day. A [Reader] shows the records to people, with the rights of an observer.
 // [AddReaderIndexes] makes the indexes that it needs. A failover keeps every answer only if the standby is
-// synchronous: watch AsyncStandbys of [Store.Stats].
+// synchronous: watch AsyncStandbys of [Reader.Estimate].
 //
 // SCALE.md has the arithmetic of load, disk and connections, and what comes after one server.
 // DESIGN.md has the table, the statements of each operation, and more about connections,

@@ -297,9 +297,11 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	var sizes [][2]int64
 	var lags []*time.Duration
 	var counts []countedState
+	var replication []component.Replication
 	questions := []pgkit.Question{
 		pgkit.RowsInto(&sizes, q.ReaderSize.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
 		pgkit.RowsInto(&lags, q.ReaderSweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
+		component.AskReplicationInto(&replication),
 	}
 	if times {
 		questions = append(questions, pgkit.RowsInto(&counts, q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
@@ -307,7 +309,7 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	if err := r.tables.Ask(ctx, questions...); err != nil {
 		return store.Estimate{}, wrap("estimate", err)
 	}
-	e := store.Estimate{Records: sizes[0][0], Bytes: sizes[0][1]}
+	e := store.Estimate{Records: sizes[0][0], Bytes: sizes[0][1], AsyncStandbys: replication[0].Async}
 	if lag := lags[0]; lag != nil {
 		e.SweepLag = *lag
 	}

@@ -42,6 +42,9 @@ func asyncStandbys(t *testing.T, s *pgstore.Store) int {
 	t.Helper()
 	stats, err := s.Stats(t.Context())
 	require.NoError(t, err)
+	estimate, err := s.Reader().Estimate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, stats.AsyncStandbys, estimate.AsyncStandbys)
 	return stats.AsyncStandbys
 }
 

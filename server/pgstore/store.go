@@ -156,7 +156,7 @@ const maxDetachedRenewals = 2
 //
 // The first Check that succeeds also looks at replication. It logs a warning if the
 // server has a standby and commits wait for none: a failover can then lose answers that
-// were given. [store.Stats].AsyncStandbys shows the same at any time.
+// were given. AsyncStandbys of a [store.Estimate] shows the same at any time.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.db.Check(ctx)
 	if err == nil {

@@ -78,6 +78,9 @@ func TestOpen_refusesReplicasThatMayLag(t *testing.T) {
 	st, err = s.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, st.AsyncStandbys)
+	e, err := s.Reader().Estimate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, e.AsyncStandbys)
 	require.NoError(t, s.Close())
 }
 

@@ -125,7 +125,7 @@ func (r reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	if err != nil {
 		return store.Estimate{}, err
 	}
-	e := store.Estimate{Bytes: st.Bytes, OldestInProgress: st.OldestInProgress, ByState: make(map[store.State]int)}
+	e := store.Estimate{Bytes: st.Bytes, OldestInProgress: st.OldestInProgress, AsyncStandbys: st.AsyncStandbys, ByState: make(map[store.State]int)}
 	for state, n := range st.ByState {
 		e.Records += n
 		if n > 0 {

@@ -115,6 +115,8 @@ type Estimate struct {
 	Bytes   int64 // with indexes and answers; 0 if the store cannot tell
 	// SweepLag is how long the record that is first to be swept has waited for it; 0 if none waits.
 	SweepLag time.Duration
+	// AsyncStandbys is as in [Stats].
+	AsyncStandbys int
 	// Young is how many of the youngest records Estimate has read: at most [MaxYoung], or all records if
 	// the store counts them anyway. ByState counts these by their state, and OldestInProgress is the age of the
 	// oldest of these that is in progress. A state without records is missing in ByState. Young is 0 and ByState

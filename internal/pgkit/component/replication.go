@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
@@ -36,10 +38,22 @@ where coalesce(state, 'streaming') in ('catchup', 'streaming')
 
 // AskReplication asks the server. It changes nothing, and needs no privilege.
 func AskReplication(ctx context.Context, db pgkit.Queryer) (Replication, error) {
-	var r Replication
-	var away int
-	if err := db.QueryRow(ctx, replication).Scan(&r.Waits, &r.Standbys, &r.Async, &away); err != nil {
+	r, err := scanReplication(db.QueryRow(ctx, replication))
+	if err != nil {
 		return Replication{}, fmt.Errorf("replication: %w", err)
+	}
+	return r, nil
+}
+
+// AskReplicationInto returns the question of [AskReplication], to be asked beside others. Its one answer is put into all.
+func AskReplicationInto(all *[]Replication) pgkit.Question {
+	return pgkit.RowsInto(all, pgkit.Statement{SQL: replication}, func(row pgx.CollectableRow) (Replication, error) { return scanReplication(row) })
+}
+
+func scanReplication(row pgx.Row) (r Replication, err error) {
+	var away int
+	if err := row.Scan(&r.Waits, &r.Standbys, &r.Async, &away); err != nil {
+		return Replication{}, err
 	}
 	if !r.Waits {
 		r.Async = r.Standbys + away
