@@ -45,6 +45,7 @@ var rooms = []struct {
 	{"server", []string{"childkey", "server/store", "server/internal/engine", "server/internal/record"}},
 	{"server/store", []string{"childkey", "server/internal/runctx"}},
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
+	{"server/internal/gauges", []string{"server/store", "internal/monitor"}},
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
@@ -55,6 +56,7 @@ var rooms = []struct {
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/answertest", []string{"childkey", "retry"}},
 	{"internal/benchkit", nil},
+	{"internal/monitor", nil},
 	{"internal/npmtest", nil},
 	{"internal/pgkit", []string{pgx}}, // not its component, which stands on it
 	{"internal/pgkit/component", []string{"internal/pgkit", pgx}},

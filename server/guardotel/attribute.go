@@ -5,6 +5,8 @@ import "go.opentelemetry.io/otel/attribute"
 // The attributes of spans and metrics. error.type is of the semantic conventions; the conventions have no names for
 // the others.
 const (
+	attrGuard   = attribute.Key("fanonce.guard")
+	attrStore   = attribute.Key("fanonce.store")
 	attrRoute   = attribute.Key("fanonce.route")
 	attrEvent   = attribute.Key("fanonce.event")
 	attrEffect  = attribute.Key("fanonce.effect")
@@ -13,8 +15,6 @@ const (
 	attrParent  = attribute.Key("fanonce.record.parent")
 	attrFence   = attribute.Key("fanonce.fence")
 	attrOutcome = attribute.Key("fanonce.outcome")
-	attrState   = attribute.Key("fanonce.state")
-	attrReason  = attribute.Key("fanonce.reason")
 	attrLink    = attribute.Key("fanonce.link")
 	attrError   = attribute.Key("error.type")
 )

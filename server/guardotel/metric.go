@@ -3,14 +3,16 @@ package guardotel
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/store"
+	"github.com/fanonce/fanonce/server/internal/gauges"
 )
 
 // bounds are the buckets of the histograms, in seconds: those of [server.Metrics].
@@ -44,7 +46,9 @@ func newMeters(meter metric.Meter) (*meters, error) {
 
 // A route has the names of its spans and the attributes of its metrics, which are made once.
 type route struct {
+	of        []attribute.KeyValue // of each metric: the guard and the route
 	call, run string
+	starts    sync.Map // server.Effect → []trace.SpanStartOption
 	times     []metric.RecordOption
 	events    sync.Map // server.EventKind → []metric.AddOption
 	refusals  sync.Map // wire.Code → []metric.AddOption
@@ -54,16 +58,28 @@ func (o *Observer) route(name string) *route {
 	if r, ok := o.routes.Load(name); ok {
 		return r.(*route) //nolint:errcheck // nothing else is stored
 	}
+	of := []attribute.KeyValue{attrGuard.String(o.name), attrRoute.String(name)}
 	r, _ := o.routes.LoadOrStore(name, &route{
-		call: "guard " + name, run: "run " + name,
-		times: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrRoute.String(name)))},
+		of: of, call: "guard " + name, run: "run " + name,
+		times: []metric.RecordOption{metric.WithAttributes(of...)},
 	})
 	return r.(*route) //nolint:errcheck // nothing else is stored
 }
 
-// adding returns the options for a count, which m keeps.
-func adding(m *sync.Map, of any, attrs ...attribute.KeyValue) []metric.AddOption {
-	options, _ := m.LoadOrStore(of, []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attrs...))})
+// startOf returns the attributes that a span begins with, which are made once. A sampler sees no later ones.
+func (r *route) startOf(e *server.CallEvent) []trace.SpanStartOption {
+	if options, ok := r.starts.Load(e.Effect); ok {
+		return options.([]trace.SpanStartOption) //nolint:errcheck // nothing else is stored
+	}
+	made := []trace.SpanStartOption{trace.WithAttributes(
+		r.of[0], attrRoute.String(e.Route), attrEffect.String(e.Effect.String()))}
+	options, _ := r.starts.LoadOrStore(e.Effect, made)
+	return options.([]trace.SpanStartOption) //nolint:errcheck // nothing else is stored
+}
+
+// adding returns the options for a count with one attribute more, which m keeps under key.
+func (r *route) adding(m *sync.Map, key any, attr attribute.KeyValue) []metric.AddOption {
+	options, _ := m.LoadOrStore(key, []metric.AddOption{metric.WithAttributes(append(slices.Clone(r.of), attr)...)})
 	return options.([]metric.AddOption) //nolint:errcheck // nothing else is stored
 }
 
@@ -72,15 +88,15 @@ func (r *route) ofKind(e *server.Event) []metric.AddOption {
 	if options, ok := r.events.Load(e.Kind); ok {
 		return options.([]metric.AddOption) //nolint:errcheck // nothing else is stored
 	}
-	return adding(&r.events, e.Kind, attrRoute.String(e.Route), attrEvent.String(e.Kind.String()))
+	return r.adding(&r.events, e.Kind, attrEvent.String(e.Kind.String()))
 }
 
 // ofCode returns the options for a count of refusals.
-func (r *route) ofCode(name string, code wire.Code) []metric.AddOption {
+func (r *route) ofCode(code wire.Code) []metric.AddOption {
 	if options, ok := r.refusals.Load(code); ok {
 		return options.([]metric.AddOption) //nolint:errcheck // nothing else is stored
 	}
-	return adding(&r.refusals, code, attrRoute.String(name), attrError.String(string(code)))
+	return r.adding(&r.refusals, code, attrError.String(string(code)))
 }
 
 func (m *meters) count(ctx context.Context, r *route, e server.Event) {
@@ -98,70 +114,33 @@ func (m *meters) count(ctx context.Context, r *route, e server.Event) {
 	}
 	m.events.Add(ctx, n, r.ofKind(&e)...)
 	if e.Code != "" {
-		m.refusals.Add(ctx, 1, r.ofCode(e.Route, e.Code)...)
+		m.refusals.Add(ctx, 1, r.ofCode(e.Code)...)
 	}
-}
-
-// states are the states of records, so that each has a number, even if it is 0.
-var states = []store.State{
-	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateQuarantined, store.StateCancelled,
-}
-
-// gauges are the instruments of the store.
-type gauges struct {
-	up, records, size, standbys, attention metric.Int64ObservableGauge
-	oldest, oldestAttention                metric.Float64ObservableGauge
 }
 
 // watch registers the metrics of the store.
-func watch(meter metric.Meter, s store.Store) (metric.Registration, error) {
-	var errs [7]error
-	count := func(err *error, name, unit, text string) (i metric.Int64ObservableGauge) {
-		i, *err = meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
-		return i
+func watch(meter metric.Meter, numbers *gauges.Numbers, name string) (metric.Registration, error) {
+	var errs []error
+	instruments := make(map[*gauges.Gauge]metric.Float64Observable)
+	all := make([]metric.Observable, 0, len(gauges.All))
+	for _, g := range gauges.All {
+		i, err := meter.Float64ObservableGauge(g.Name, metric.WithUnit(g.Unit), metric.WithDescription(g.Help))
+		errs = append(errs, err)
+		instruments[g] = i
+		all = append(all, i)
 	}
-	age := func(err *error, name, text string) (f metric.Float64ObservableGauge) {
-		f, *err = meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
-		return f
-	}
-	g := &gauges{
-		up:              count(&errs[0], "fanonce.store.up", "", "1 if the store answered, else 0."),
-		records:         count(&errs[1], "fanonce.store.records", "{record}", "Records by state."),
-		size:            count(&errs[2], "fanonce.store.size", "By", "Size of the table with its indexes; 0 if the store cannot tell."),
-		standbys:        count(&errs[3], "fanonce.store.async_standbys", "{standby}", "Standbys that can lack an answer that was given."),
-		attention:       count(&errs[4], "fanonce.store.attention", "{key}", "Keys that need a person, by reason."),
-		oldest:          age(&errs[5], "fanonce.store.oldest_in_progress", "Age of the oldest record in progress; 0 if there is none."),
-		oldestAttention: age(&errs[6], "fanonce.store.oldest_attention", "Age of the oldest key that needs a person; 0 if there is none."),
-	}
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
-		g.read(ctx, s, to)
-		return nil // an error would be logged at each reading, and up says it
-	}, g.up, g.records, g.size, g.standbys, g.attention, g.oldest, g.oldestAttention)
-}
-
-func (g *gauges) read(ctx context.Context, s store.Store, to metric.Observer) {
-	need, errNeed := s.Reader().Attention(ctx)
-	if errNeed == nil {
-		for reason, n := range map[string]int64{"unknown": need.Unknown, "quarantined": need.Quarantined, "dead_letter": need.DeadLetters} {
-			to.ObserveInt64(g.attention, n, metric.WithAttributes(attrReason.String(reason)))
-		}
-		to.ObserveFloat64(g.oldestAttention, need.Oldest.Seconds())
-	}
-	stats, errStats := s.Stats(ctx)
-	if errStats == nil {
-		for _, state := range states {
-			to.ObserveInt64(g.records, stats.ByState[state], metric.WithAttributes(attrState.String(state.String())))
-		}
-		to.ObserveInt64(g.size, stats.Bytes)
-		to.ObserveInt64(g.standbys, int64(stats.AsyncStandbys))
-		to.ObserveFloat64(g.oldest, stats.OldestInProgress.Seconds())
-	}
-	up := int64(0)
-	if errNeed == nil && errStats == nil {
-		up = 1
-	}
-	to.ObserveInt64(g.up, up)
+	of := attrStore.String(name)
+	return meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		numbers.Each(func(g *gauges.Gauge, by string, value float64) {
+			attrs := []attribute.KeyValue{of}
+			if g.By != "" {
+				attrs = append(attrs, attribute.String("fanonce."+g.By, by))
+			}
+			to.ObserveFloat64(instruments[g], value, metric.WithAttributes(attrs...))
+		})
+		return nil
+	}, all...)
 }

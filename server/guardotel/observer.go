@@ -10,16 +10,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/internal/gauges"
 	"github.com/fanonce/fanonce/server/store"
 )
 
 // An Observer is a [server.Tracer]. Make one for each guard with [New]. It is safe for concurrent use.
 type Observer struct {
-	tracer  trace.Tracer
-	next    server.Observer
-	meters  *meters
-	routes  sync.Map // string → *route
-	unwatch func() error
+	name      string
+	tracer    trace.Tracer
+	next      server.Observer
+	meters    *meters
+	routes    sync.Map // string → *route
+	closeFunc func() error
 }
 
 // New returns an observer. A wrong field is a [*server.ConfigError], and other errors come from the MeterProvider.
@@ -29,35 +31,41 @@ func New(cfg Config) (*Observer, error) {
 		return nil, err
 	}
 	meter := cfg.MeterProvider.Meter(scope)
-	o := &Observer{tracer: cfg.TracerProvider.Tracer(scope), next: cfg.Next, unwatch: func() error { return nil }}
+	o := &Observer{name: cfg.Name, tracer: cfg.TracerProvider.Tracer(scope), next: cfg.Next, closeFunc: func() error { return nil }}
 	if o.meters, err = newMeters(meter); err != nil {
 		return nil, err
 	}
 	if cfg.Store != nil {
-		registration, err := watch(meter, cfg.Store)
+		numbers := gauges.Watch(cfg.Store, cfg.StatsEvery)
+		registration, err := watch(meter, numbers, cfg.Name)
 		if err != nil {
 			return nil, err
 		}
-		o.unwatch = registration.Unregister
+		o.closeFunc = func() error {
+			defer numbers.Stop()
+			return registration.Unregister()
+		}
 	}
 	return o, nil
 }
 
-// Close ends the metrics of the store. Call it before the store is closed.
-func (o *Observer) Close() error { return o.unwatch() }
+// Close ends the metrics of the store, and the questions to it that are under way. Call it before the store is closed, once
+// or more often. The guard's own metrics and spans go on. Its error is the MeterProvider's.
+func (o *Observer) Close() error { return o.closeFunc() }
 
 // CallStarted implements [server.Tracer].
 func (o *Observer) CallStarted(ctx context.Context, e server.CallEvent) context.Context {
-	ctx, span := o.tracer.Start(ctx, o.route(e.Route).call)
+	r := o.route(e.Route)
+	ctx, span := o.tracer.Start(ctx, r.call, r.startOf(&e)...)
 	if span.IsRecording() { // else nothing is computed
 		span.SetAttributes(attributesOf(&e)...)
 	}
 	return ctx
 }
 
+// attributesOf returns those that no sampler needs, and that cost something.
 func attributesOf(e *server.CallEvent) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
-		attrRoute.String(e.Route), attrEffect.String(e.Effect.String()),
 		attrDigest.String(e.Key.Digest()), attrRecord.String(e.ID.String()),
 	}
 	if e.Parent != (store.ID{}) {
@@ -71,7 +79,8 @@ func (*Observer) CallEnded(ctx context.Context) { trace.SpanFromContext(ctx).End
 
 // RunStarted implements [server.Tracer].
 func (o *Observer) RunStarted(ctx context.Context, e server.CallEvent) context.Context {
-	ctx, span := o.tracer.Start(ctx, o.route(e.Route).run)
+	r := o.route(e.Route)
+	ctx, span := o.tracer.Start(ctx, r.run, r.startOf(&e)...)
 	if span.IsRecording() {
 		span.SetAttributes(append(attributesOf(&e), attrFence.Int64(e.Fence))...)
 	}

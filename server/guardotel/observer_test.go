@@ -2,7 +2,6 @@ package guardotel_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -41,6 +40,7 @@ func newLab(tb testing.TB, s store.Store) *lab {
 	l.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(l.spans))
 	var err error
 	l.observe, err = guardotel.New(guardotel.Config{
+		Name: "a", StatsEvery: time.Hour,
 		TracerProvider: l.traces, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(l.reader)), Store: s,
 	})
 	require.NoError(tb, err)
@@ -140,6 +140,33 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A sampler sees the attributes that a span begins with, and no other.
+type sampler struct{ seen []attribute.KeyValue }
+
+func (s *sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	s.seen = p.Attributes
+	return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+}
+
+func (*sampler) Description() string { return "drops all" }
+
+// A sampler can choose by guard, route and effect.
+func TestSpans_sampler(t *testing.T) {
+	t.Parallel()
+	seen := new(sampler)
+	o, err := guardotel.New(guardotel.Config{Name: "a", TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(seen))})
+	require.NoError(t, err)
+	want := []attribute.KeyValue{
+		attribute.String("fanonce.guard", "a"), attribute.String("fanonce.route", "orders"), attribute.String("fanonce.effect", "keyed"),
+	}
+	e := server.CallEvent{Route: "orders", Effect: server.Keyed}
+	for _, start := range []func(context.Context, server.CallEvent) context.Context{o.CallStarted, o.RunStarted} {
+		seen.seen = nil
+		start(t.Context(), e)
+		require.Equal(t, want, seen.seen)
+	}
+}
+
 // Refusals and failures are errors, by their codes alone.
 func TestSpans_failures(t *testing.T) {
 	t.Parallel()
@@ -170,15 +197,19 @@ func (l *lab) numbers(tb testing.TB) (values map[string]float64, exemplars int) 
 	key := func(name string, set attribute.Set) string {
 		return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
 	}
-	for _, m := range all.ScopeMetrics[0].Metrics {
+	var metrics []metricdata.Metrics
+	for _, scope := range all.ScopeMetrics { // none: nothing is known yet
+		metrics = append(metrics, scope.Metrics...)
+	}
+	for _, m := range metrics {
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
 			for _, p := range data.DataPoints {
 				values[key(m.Name, p.Attributes)] = float64(p.Value)
 			}
-		case metricdata.Gauge[int64]:
+		case metricdata.Gauge[float64]:
 			for _, p := range data.DataPoints {
-				values[key(m.Name, p.Attributes)] = float64(p.Value)
+				values[key(m.Name, p.Attributes)] = p.Value
 			}
 		case metricdata.Histogram[float64]:
 			for _, p := range data.DataPoints {
@@ -204,21 +235,28 @@ func TestMetrics(t *testing.T) {
 		send(t.Context(), h, key, "tea")
 	}
 	l.observe.Observe(t.Context(), server.Event{Kind: server.EventSwept, Count: 7})
+	require.Eventually(t, func() bool { // the first reading only asks for the numbers of the store
+		got, _ := l.numbers(t)
+		_, up := got["fanonce.store.up{fanonce.store=a}"]
+		_, counted := got["fanonce.store.records{fanonce.state=unknown,fanonce.store=a}"]
+		_, estimated := got["fanonce.store.async_standbys{fanonce.store=a}"]
+		return up && counted && estimated
+	}, time.Minute, time.Millisecond)
 	got, exemplars := l.numbers(t)
 	for name, want := range map[string]float64{
-		"fanonce.guard.events{fanonce.event=hit,fanonce.route=orders}":            1,
-		"fanonce.guard.events{fanonce.event=miss,fanonce.route=orders}":           2,
-		"fanonce.guard.events{fanonce.event=failed,fanonce.route=orders}":         1,
-		"fanonce.guard.events{fanonce.event=swept,fanonce.route=}":                7,
-		"fanonce.guard.refusals{error.type=outcome-unknown,fanonce.route=orders}": 1,
-		"fanonce.guard.claim.duration{fanonce.route=orders}":                      2,
-		"fanonce.guard.pending.duration{fanonce.route=orders}":                    1,
-		"fanonce.store.attention{fanonce.reason=unknown}":                         1,
-		"fanonce.store.records{fanonce.state=completed}":                          1,
-		"fanonce.store.records{fanonce.state=unknown}":                            1,
-		"fanonce.store.records{fanonce.state=quarantined}":                        0,
-		"fanonce.store.async_standbys{}":                                          0,
-		"fanonce.store.up{}":                                                      1,
+		"fanonce.guard.events{fanonce.event=hit,fanonce.guard=a,fanonce.route=orders}":            1,
+		"fanonce.guard.events{fanonce.event=miss,fanonce.guard=a,fanonce.route=orders}":           2,
+		"fanonce.guard.events{fanonce.event=failed,fanonce.guard=a,fanonce.route=orders}":         1,
+		"fanonce.guard.events{fanonce.event=swept,fanonce.guard=a,fanonce.route=}":                7,
+		"fanonce.guard.refusals{error.type=outcome-unknown,fanonce.guard=a,fanonce.route=orders}": 1,
+		"fanonce.guard.claim.duration{fanonce.guard=a,fanonce.route=orders}":                      2,
+		"fanonce.guard.pending.duration{fanonce.guard=a,fanonce.route=orders}":                    1,
+		"fanonce.store.attention{fanonce.reason=unknown,fanonce.store=a}":                         1,
+		"fanonce.store.records{fanonce.state=completed,fanonce.store=a}":                          1,
+		"fanonce.store.records{fanonce.state=unknown,fanonce.store=a}":                            1,
+		"fanonce.store.records{fanonce.state=quarantined,fanonce.store=a}":                        0,
+		"fanonce.store.async_standbys{fanonce.store=a}":                                           0,
+		"fanonce.store.up{fanonce.store=a}":                                                       1,
 	} {
 		value, found := got[name]
 		require.True(t, found, "%s is not in %v", name, got)
@@ -227,28 +265,15 @@ func TestMetrics(t *testing.T) {
 	require.NotZero(t, exemplars)
 }
 
-// A down store returns errors.
-type down struct{ store.Store }
-
-func (down) Stats(context.Context) (store.Stats, error) { return store.Stats{}, errors.New("no tea") }
-
-// A store that does not answer harms no other metric.
-func TestMetrics_storeDown(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, down{memstore.New()})
-	got, _ := l.numbers(t)
-	require.Contains(t, got, "fanonce.store.up{}")
-	require.Zero(t, got["fanonce.store.up{}"])
-	require.NotContains(t, got, "fanonce.store.async_standbys{}")
-}
-
 type tracer struct{ server.Tracer }
 
 func TestNew_refuses(t *testing.T) {
 	t.Parallel()
 	for field, cfg := range map[string]guardotel.Config{
-		"Config.Store": {Store: (*memstore.Store)(nil)},
-		"Config.Next":  {Next: tracer{}},
+		"Config.Store":      {Store: (*memstore.Store)(nil)},
+		"Config.Next":       {Next: tracer{}},
+		"Config.Name":       {Name: "tea\n"},
+		"Config.StatsEvery": {StatsEvery: -1},
 	} {
 		_, err := guardotel.New(cfg)
 		var wrong *server.ConfigError

@@ -10,26 +10,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fanonce/fanonce/internal/monitor"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// The defaults of a [Config].
-const (
-	DefaultStatsEvery = 30 * time.Second
-	DefaultTimeout    = 2 * time.Second
-)
-
 // A Config configures a [Collector]. The zero Config is ready to use.
 type Config struct {
-	// Store is asked for its numbers when Prometheus scrapes. nil: the collector has the guard's events only.
+	// Name is the label guard of the guard's metrics, and the label store of the store's. It tells the collectors of one
+	// process apart, so it must be unique there: the registry refuses the second collector of a name. It is printable
+	// UTF-8 of at most 128 bytes. Empty means a number: "1" for the first collector of the process without a name, "2" for
+	// the next.
+	Name string
+	// Store is the store whose numbers are shown. It is asked in the background, while Prometheus scrapes. nil: the
+	// collector has the guard's events only.
 	Store store.Store
-	// StatsEvery is the least time between two calls of [store.Store].Stats, which may read the whole table.
-	// Between them a scrape gets the last numbers. The keys that need a person are counted at each scrape. Zero means
-	// [DefaultStatsEvery].
+	// StatsEvery also has the records counted by state: it is the least time between two calls of [store.Store].Stats,
+	// which may read the whole table, and a call is ended after half of it. Zero never counts. [New] refuses a negative
+	// one.
 	StatsEvery time.Duration
-	// Timeout bounds the store's part of a scrape. Zero means [DefaultTimeout].
-	Timeout time.Duration
 	// Buckets are the upper bounds of the histograms, in seconds, in growing order. nil means those of
 	// [server.Metrics].
 	Buckets []float64
@@ -40,6 +39,8 @@ type Config struct {
 	// guardotel.Config has a Next too. nil means no further observer.
 	Next server.Observer
 }
+
+var names monitor.Names
 
 func reject(field string, value any, reason string) error {
 	return &server.ConfigError{Field: "Config." + field, Value: fmt.Sprint(value), Reason: reason}
@@ -55,20 +56,17 @@ func (cfg Config) withDefaults() (Config, error) {
 	switch {
 	case cfg.StatsEvery < 0:
 		return cfg, reject("StatsEvery", cfg.StatsEvery, "is negative")
-	case cfg.Timeout < 0:
-		return cfg, reject("Timeout", cfg.Timeout, "is negative")
 	case !increasing(cfg.Buckets):
 		return cfg, reject("Buckets", cfg.Buckets, "are not in growing order")
-	}
-	if cfg.StatsEvery == 0 {
-		cfg.StatsEvery = DefaultStatsEvery
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
 	}
 	if cfg.Buckets == nil {
 		cfg.Buckets = defaultBuckets
 	}
+	name, err := names.Choose(cfg.Name)
+	if err != nil {
+		return cfg, reject("Name", cfg.Name, err.Error())
+	}
+	cfg.Name = name
 	return cfg, nil
 }
 
@@ -104,18 +102,19 @@ func New(cfg Config) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
+	of := prometheus.Labels{labelGuard: cfg.Name}
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name, Help: help, Buckets: slices.Clone(cfg.Buckets),
+			Name: name, Help: help, Buckets: slices.Clone(cfg.Buckets), ConstLabels: of,
 		}, []string{labelRoute})
 	}
 	c := &Collector{
 		cfg: cfg,
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanonce_guard_events_total", Help: "Events of the guard, by kind. Of swept it counts records.",
+			Name: "fanonce_guard_events_total", Help: "Events of the guard, by kind. Of swept it counts records.", ConstLabels: of,
 		}, []string{labelRoute, labelEvent}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanonce_guard_refusals_total", Help: "Calls that were refused, by problem code.",
+			Name: "fanonce_guard_refusals_total", Help: "Calls that were refused, by problem code.", ConstLabels: of,
 		}, []string{labelRoute, labelCode}),
 		claim:   histogram("fanonce_guard_claim_duration_seconds", "Time of the store to claim a key."),
 		wait:    histogram("fanonce_guard_wait_duration_seconds", "Time that a call waited for the run of another call."),
@@ -127,13 +126,14 @@ func New(cfg Config) (*Collector, error) {
 	return c, nil
 }
 
-// The labels. They are OpenTelemetry's attributes, spelled as its exporter spells them.
+// The labels. Each is the last word of an attribute of package guardotel, but for error_type, which is one that OpenTelemetry
+// has.
 const (
-	labelRoute  = "fanonce_route"
-	labelEvent  = "fanonce_event"
-	labelCode   = "error_type"
-	labelState  = "fanonce_state"
-	labelReason = "fanonce_reason"
+	labelGuard = "guard"
+	labelStore = "store"
+	labelRoute = "route"
+	labelEvent = "event"
+	labelCode  = "error_type"
 )
 
 // A route has the metrics of one route, looked up once.

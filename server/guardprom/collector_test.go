@@ -2,13 +2,11 @@ package guardprom_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,49 +51,75 @@ func send(h http.Handler, key, body string) {
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
-	c, r := newCollector(t, guardprom.Config{Store: s})
+	c, r := newCollector(t, guardprom.Config{Name: "a", Store: s, StatsEvery: time.Hour})
 	h := route(t, s, c, server.Keyed, http.StatusOK)
 	send(h, "secret-key", "tea")
 	send(h, "secret-key", "tea")
 	send(h, "secret-key", "coffee")
 	send(route(t, s, c, server.Opaque, http.StatusInternalServerError), "other-key", "tea")
+	untilRead(t, r)
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP fanonce_guard_refusals_total Calls that were refused, by problem code.
 # TYPE fanonce_guard_refusals_total counter
-fanonce_guard_refusals_total{error_type="key-reused",fanonce_route="orders"} 1
+fanonce_guard_refusals_total{error_type="key-reused",guard="a",route="orders"} 1
 # HELP fanonce_guard_events_total Events of the guard, by kind. Of swept it counts records.
 # TYPE fanonce_guard_events_total counter
-fanonce_guard_events_total{fanonce_event="claimed",fanonce_route="orders"} 2
-fanonce_guard_events_total{fanonce_event="failed",fanonce_route="orders"} 1
-fanonce_guard_events_total{fanonce_event="hit",fanonce_route="orders"} 1
-fanonce_guard_events_total{fanonce_event="mismatch",fanonce_route="orders"} 1
-fanonce_guard_events_total{fanonce_event="miss",fanonce_route="orders"} 2
-fanonce_guard_events_total{fanonce_event="settled",fanonce_route="orders"} 1
-fanonce_guard_events_total{fanonce_event="unknown",fanonce_route="orders"} 1
+fanonce_guard_events_total{event="claimed",guard="a",route="orders"} 2
+fanonce_guard_events_total{event="failed",guard="a",route="orders"} 1
+fanonce_guard_events_total{event="hit",guard="a",route="orders"} 1
+fanonce_guard_events_total{event="mismatch",guard="a",route="orders"} 1
+fanonce_guard_events_total{event="miss",guard="a",route="orders"} 2
+fanonce_guard_events_total{event="settled",guard="a",route="orders"} 1
+fanonce_guard_events_total{event="unknown",guard="a",route="orders"} 1
+# HELP fanonce_store_async_standbys Standbys that can lack an answer that was given.
+# TYPE fanonce_store_async_standbys gauge
+fanonce_store_async_standbys{store="a"} 0
 # HELP fanonce_store_attention Keys that need a person, by reason.
 # TYPE fanonce_store_attention gauge
-fanonce_store_attention{fanonce_reason="dead_letter"} 0
-fanonce_store_attention{fanonce_reason="quarantined"} 0
-fanonce_store_attention{fanonce_reason="unknown"} 1
-# HELP fanonce_store_records Records by state.
+fanonce_store_attention{reason="dead_letter",store="a"} 0
+fanonce_store_attention{reason="quarantined",store="a"} 0
+fanonce_store_attention{reason="unknown",store="a"} 1
+# HELP fanonce_store_estimated_records Records, by the store's own statistics.
+# TYPE fanonce_store_estimated_records gauge
+fanonce_store_estimated_records{store="a"} 2
+# HELP fanonce_store_oldest_in_progress_seconds Age of the oldest record in progress; 0 if there is none.
+# TYPE fanonce_store_oldest_in_progress_seconds gauge
+fanonce_store_oldest_in_progress_seconds{store="a"} 0
+# HELP fanonce_store_records Records by state, counted.
 # TYPE fanonce_store_records gauge
-fanonce_store_records{fanonce_state="cancelled"} 0
-fanonce_store_records{fanonce_state="completed"} 1
-fanonce_store_records{fanonce_state="in_progress"} 0
-fanonce_store_records{fanonce_state="quarantined"} 0
-fanonce_store_records{fanonce_state="released"} 0
-fanonce_store_records{fanonce_state="unknown"} 1
-# HELP fanonce_store_up 1 if the store answered this scrape, else 0.
+fanonce_store_records{state="cancelled",store="a"} 0
+fanonce_store_records{state="completed",store="a"} 1
+fanonce_store_records{state="in_progress",store="a"} 0
+fanonce_store_records{state="quarantined",store="a"} 0
+fanonce_store_records{state="released",store="a"} 0
+fanonce_store_records{state="unknown",store="a"} 1
+# HELP fanonce_store_size_bytes Size of the tables with their indexes; 0 if the store cannot tell.
+# TYPE fanonce_store_size_bytes gauge
+fanonce_store_size_bytes{store="a"} 0
+# HELP fanonce_store_sweep_lag_seconds Time that the first record to be swept has waited for it; 0 if none waits.
+# TYPE fanonce_store_sweep_lag_seconds gauge
+fanonce_store_sweep_lag_seconds{store="a"} 0
+# HELP fanonce_store_up 1 if the store answered when it was asked last, else 0.
 # TYPE fanonce_store_up gauge
-fanonce_store_up 1
-`), "fanonce_guard_events_total", "fanonce_guard_refusals_total", "fanonce_store_attention", "fanonce_store_records", "fanonce_store_up"))
+fanonce_store_up{store="a"} 1
+`), "fanonce_guard_events_total", "fanonce_guard_refusals_total", "fanonce_store_async_standbys", "fanonce_store_attention",
+		"fanonce_store_estimated_records", "fanonce_store_oldest_in_progress_seconds", "fanonce_store_records", "fanonce_store_size_bytes",
+		"fanonce_store_sweep_lag_seconds", "fanonce_store_up"))
 	text := scrape(t, r)
-	require.Contains(t, text, `fanonce_guard_claim_duration_seconds_count{fanonce_route="orders"} 2`)
-	require.Contains(t, text, `fanonce_guard_pending_duration_seconds_count{fanonce_route="orders"} 1`)
+	require.Contains(t, text, `fanonce_guard_claim_duration_seconds_count{guard="a",route="orders"} 2`)
+	require.Contains(t, text, `fanonce_guard_pending_duration_seconds_count{guard="a",route="orders"} 1`)
 	require.NotContains(t, text, "secret-key")
 	problems, err := testutil.GatherAndLint(r)
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+// untilRead scrapes until the numbers of the store are there: the first scrape only asks for them.
+func untilRead(tb testing.TB, r *prometheus.Registry) {
+	tb.Helper()
+	require.Eventually(tb, func() bool {
+		return strings.Count(scrape(tb, r), "fanonce_store_read_age_seconds{") == 3
+	}, time.Minute, time.Millisecond)
 }
 
 func scrape(tb testing.TB, r *prometheus.Registry) string {
@@ -108,69 +132,12 @@ func scrape(tb testing.TB, r *prometheus.Registry) string {
 	return w.Body.String()
 }
 
-// A down store counts its calls, and returns an error while it is down.
-type down struct {
-	store.Store
-	is    atomic.Bool
-	stats atomic.Int64
-}
-
-var errDown = errors.New("no tea")
-
-func (d *down) Stats(ctx context.Context) (store.Stats, error) {
-	d.stats.Add(1)
-	if d.is.Load() {
-		return store.Stats{}, errDown
-	}
-	return d.Store.Stats(ctx)
-}
-
-func (d *down) Reader() store.Reader { return downReader{d.Store.Reader(), d} }
-
-type downReader struct {
-	store.Reader
-	d *down
-}
-
-func (r downReader) Attention(ctx context.Context) (store.Attention, error) {
-	if r.d.is.Load() {
-		return store.Attention{}, errDown
-	}
-	return r.Reader.Attention(ctx)
-}
-
-// A store that does not answer fails no scrape. Its numbers are missing, and not old.
-func TestCollector_storeDown(t *testing.T) {
-	t.Parallel()
-	s := &down{Store: memstore.New()}
-	_, r := newCollector(t, guardprom.Config{Store: s, StatsEvery: time.Nanosecond})
-	require.Contains(t, scrape(t, r), "fanonce_store_records")
-	s.is.Store(true)
-	text := scrape(t, r)
-	require.Contains(t, text, "fanonce_store_up 0")
-	require.NotContains(t, text, "fanonce_store_records")
-	require.NotContains(t, text, "fanonce_store_attention")
-	s.is.Store(false)
-	require.Contains(t, scrape(t, r), "fanonce_store_up 1")
-}
-
-// Stats may read the whole table: scrapes share its answer for a while.
-func TestCollector_statsAreKept(t *testing.T) {
-	t.Parallel()
-	s := &down{Store: memstore.New()}
-	_, r := newCollector(t, guardprom.Config{Store: s, StatsEvery: time.Hour})
-	for range 3 {
-		require.Contains(t, scrape(t, r), "fanonce_store_up 1")
-	}
-	require.EqualValues(t, 1, s.stats.Load())
-}
-
 type traceKey struct{}
 
 // The exemplar names the trace of the event's call. Labels that are too long are left out, and harm nothing.
 func TestCollector_exemplar(t *testing.T) {
 	t.Parallel()
-	c, r := newCollector(t, guardprom.Config{Exemplar: func(ctx context.Context) prometheus.Labels {
+	c, r := newCollector(t, guardprom.Config{Name: "a", Exemplar: func(ctx context.Context) prometheus.Labels {
 		id, _ := ctx.Value(traceKey{}).(string)
 		return prometheus.Labels{"trace_id": id}
 	}})
@@ -180,16 +147,16 @@ func TestCollector_exemplar(t *testing.T) {
 	c.Observe(context.WithValue(t.Context(), traceKey{}, "0af7651916cd43dd8448eb211c80319c"), event)
 	text := scrape(t, r)
 	require.Contains(t, text, `# {trace_id="0af7651916cd43dd8448eb211c80319c"} 0.001`)
-	require.Contains(t, text, `fanonce_guard_claim_duration_seconds_count{fanonce_route="orders"} 2`)
+	require.Contains(t, text, `fanonce_guard_claim_duration_seconds_count{guard="a",route="orders"} 2`)
 }
 
 // A sweep counts its records, and the next observer hears of it.
 func TestCollector_next(t *testing.T) {
 	t.Parallel()
 	next := server.NewMetrics()
-	c, r := newCollector(t, guardprom.Config{Next: next})
+	c, r := newCollector(t, guardprom.Config{Name: "a", Next: next})
 	c.Observe(t.Context(), server.Event{Kind: server.EventSwept, Count: 7})
-	require.Contains(t, scrape(t, r), `fanonce_guard_events_total{fanonce_event="swept",fanonce_route=""} 7`)
+	require.Contains(t, scrape(t, r), `fanonce_guard_events_total{event="swept",guard="a",route=""} 7`)
 	require.EqualValues(t, 7, next.Snapshot()[""].Counts["swept"])
 }
 
@@ -200,7 +167,7 @@ func TestNew_refuses(t *testing.T) {
 	for field, cfg := range map[string]guardprom.Config{
 		"Config.Store":      {Store: (*memstore.Store)(nil)},
 		"Config.StatsEvery": {StatsEvery: -1},
-		"Config.Timeout":    {Timeout: -1},
+		"Config.Name":       {Name: "tea\n"},
 		"Config.Buckets":    {Buckets: []float64{1, 1}},
 		"Config.Next":       {Next: tracer{}},
 	} {
@@ -235,7 +202,7 @@ func TestObserve_allocates(t *testing.T) {
 
 func Example() {
 	s := memstore.New()
-	metrics, err := guardprom.New(guardprom.Config{Store: s})
+	metrics, err := guardprom.New(guardprom.Config{Name: "orders", Store: s})
 	if err != nil {
 		panic(err)
 	}
@@ -255,9 +222,15 @@ func Example() {
 	send(orders, "order-1", "tea")
 	families, _ := registry.Gather()
 	for _, f := range families {
-		if f.GetName() == "fanonce_store_records" {
-			fmt.Println(f.GetMetric()[1].GetGauge().GetValue(), "record completed")
+		if f.GetName() == "fanonce_guard_events_total" {
+			for _, m := range f.GetMetric() {
+				fmt.Println(m.GetCounter().GetValue(), m.GetLabel()[0].GetValue())
+			}
 		}
 	}
-	// Output: 1 record completed
+	// Output:
+	// 1 claimed
+	// 1 hit
+	// 1 miss
+	// 1 settled
 }

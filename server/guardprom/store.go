@@ -1,97 +1,56 @@
 package guardprom
 
 import (
-	"context"
-	"sync"
-	"time"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fanonce/fanonce/server/store"
+	"github.com/fanonce/fanonce/server/internal/gauges"
 )
 
-// A storeMetrics asks a store when Prometheus scrapes. A store that does not answer makes no scrape fail: its numbers are
-// missing, and fanonce_store_up is 0.
+// A storeMetrics shows what is known of a store. No scrape asks the store itself, and so none waits for it or fails.
 type storeMetrics struct {
-	store          store.Store
-	every, timeout time.Duration
-
-	up, records, oldest, bytes, standbys, attention, oldestAttention *prometheus.Desc
-
-	mu    sync.Mutex // also lets one scrape at a time ask
-	stats store.Stats
-	asked time.Time // zero: never
-	known bool      // stats holds an answer
+	numbers *gauges.Numbers
+	descs   map[*gauges.Gauge]*prometheus.Desc
 }
 
 func newStoreMetrics(cfg Config) *storeMetrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
+	m := &storeMetrics{gauges.Watch(cfg.Store, cfg.StatsEvery), make(map[*gauges.Gauge]*prometheus.Desc)}
+	for _, g := range gauges.All {
+		var by []string
+		if g.By != "" {
+			by = []string{g.By}
+		}
+		m.descs[g] = prometheus.NewDesc(nameOf(g), g.Help, by, prometheus.Labels{labelStore: cfg.Name})
 	}
-	return &storeMetrics{
-		store: cfg.Store, every: cfg.StatsEvery, timeout: cfg.Timeout,
-		up:              desc("fanonce_store_up", "1 if the store answered this scrape, else 0."),
-		records:         desc("fanonce_store_records", "Records by state.", labelState),
-		oldest:          desc("fanonce_store_oldest_in_progress_seconds", "Age of the oldest record in progress; 0 if there is none."),
-		bytes:           desc("fanonce_store_size_bytes", "Size of the table with its indexes; 0 if the store cannot tell."),
-		standbys:        desc("fanonce_store_async_standbys", "Standbys that can lack an answer that was given."),
-		attention:       desc("fanonce_store_attention", "Keys that need a person, by reason.", labelReason),
-		oldestAttention: desc("fanonce_store_oldest_attention_seconds", "Age of the oldest key that needs a person; 0 if there is none."),
+	return m
+}
+
+// nameOf is the name of a gauge as OpenTelemetry's exporter makes it.
+func nameOf(g *gauges.Gauge) string {
+	name := strings.ReplaceAll(g.Name, ".", "_")
+	switch g.Unit {
+	case "s":
+		return name + "_seconds"
+	case "By":
+		return name + "_bytes"
+	default:
+		return name
 	}
 }
 
 func (m *storeMetrics) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.up, m.records, m.oldest, m.bytes, m.standbys, m.attention, m.oldestAttention} {
-		to <- d
+	for _, g := range gauges.All {
+		to <- m.descs[g]
 	}
-}
-
-// states are the states of records, so that each has a number, even if it is 0.
-var states = []store.State{
-	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateQuarantined, store.StateCancelled,
 }
 
 func (m *storeMetrics) collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
-	defer cancel()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	need, err := m.store.Reader().Attention(ctx)
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	if err == nil {
-		gauge(m.attention, float64(need.Unknown), "unknown")
-		gauge(m.attention, float64(need.Quarantined), "quarantined")
-		gauge(m.attention, float64(need.DeadLetters), "dead_letter")
-		gauge(m.oldestAttention, need.Oldest.Seconds())
-	}
-	fresh := m.refresh(ctx)
-	if m.known {
-		for _, s := range states {
-			gauge(m.records, float64(m.stats.ByState[s]), s.String())
+	m.numbers.Each(func(g *gauges.Gauge, by string, value float64) {
+		var labels []string
+		if g.By != "" {
+			labels = []string{by}
 		}
-		gauge(m.oldest, m.stats.OldestInProgress.Seconds())
-		gauge(m.bytes, float64(m.stats.Bytes))
-		gauge(m.standbys, float64(m.stats.AsyncStandbys))
-	}
-	if err == nil && fresh {
-		gauge(m.up, 1)
-	} else {
-		gauge(m.up, 0)
-	}
-}
-
-// refresh asks for the stats if they are due. It returns false if the store did not answer. Numbers that are
-// older than they may be are dropped: an alert must not rely on them.
-func (m *storeMetrics) refresh(ctx context.Context) bool {
-	if m.known && time.Since(m.asked) < m.every {
-		return true
-	}
-	stats, err := m.store.Stats(ctx)
-	m.known = err == nil
-	if m.known {
-		m.stats, m.asked = stats, time.Now()
-	}
-	return m.known
+		to <- prometheus.MustNewConstMetric(m.descs[g], prometheus.GaugeValue, value, labels...)
+	})
 }
