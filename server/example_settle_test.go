@@ -56,7 +56,7 @@ func ExampleRefuse() {
 	}
 	mux, held := http.NewServeMux(), 0
 	reserve := contract.Post[[]string, string]("inventory", "reserve", "/reservations")
-	err = server.Handle(mux, guard, reserve, server.Transactional, func(ctx context.Context, skus []string) (string, error) {
+	server.MustHandle(mux, guard, reserve, server.Transactional, func(ctx context.Context, skus []string) (string, error) {
 		for _, sku := range skus {
 			if sku == "coffee" {
 				return "", server.Refuse(http.StatusConflict, "sold-out", "No coffee is left.")
@@ -67,9 +67,6 @@ func ExampleRefuse() {
 		}
 		return "held", nil
 	})
-	if err != nil {
-		panic(err)
-	}
 	for range 2 {
 		r := httptest.NewRequest(http.MethodPost, "/reservations", strings.NewReader(`["tea","coffee"]`))
 		r.Header.Set(wire.HeaderKey, `"order-1042"`)

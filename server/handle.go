@@ -112,6 +112,17 @@ func Handle[In, Out any](mux Router, g *Guard, op contract.Operation[In, Out], e
 	return HandleRoute(mux, g, op, Route{Effect: effect}, fn)
 }
 
+// MustHandle is [Handle] for a main function, and panics with its error. A route that cannot be served is a mistake in the
+// program, which shows at the first start: no input and no outage makes one. A function that returns an error calls
+// Handle.
+func MustHandle[In, Out any](mux Router, g *Guard, op contract.Operation[In, Out], effect Effect,
+	fn func(context.Context, In) (Out, error),
+) {
+	if err := Handle(mux, g, op, effect, fn); err != nil {
+		panic(err) //nolint:forbidigo // what Must... promises
+	}
+}
+
 // HandleRoute is [Handle] for a route with more settings than its effect class.
 // Its zero Name means op's method and path.
 func HandleRoute[In, Out any](mux Router, g *Guard, op contract.Operation[In, Out], route Route,

@@ -199,8 +199,9 @@ func TestHandle_rejects(t *testing.T) {
 	requireField(t, server.Handle(mux, g, reserve, server.Keyed, nil), "fn")
 	requireField(t, server.Handle(mux, g, reserve, 0, fn), "Route.Effect")
 	require.ErrorIs(t, server.Handle(mux, g, contract.Post[lines, hold]("a:b", "c", "/"), server.Keyed, fn), contract.ErrInvalid)
-	require.NoError(t, server.Handle(mux, g, reserve, server.Keyed, fn))
+	server.MustHandle(mux, g, reserve, server.Keyed, fn)
 	requireField(t, server.Handle(mux, g, reserve, server.Keyed, fn), "pattern")
+	require.PanicsWithError(t, server.Handle(mux, g, reserve, server.Keyed, fn).Error(), func() { server.MustHandle(mux, g, reserve, server.Keyed, fn) })
 	putless := newGuard(t, memstore.New(), server.Config{Methods: []string{http.MethodPut}})
 	requireField(t, server.Handle(mux, putless, reserve, server.Keyed, fn), "Config.Methods")
 }
