@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/internal/record"
@@ -23,6 +24,8 @@ type Guard struct {
 	cfg      Config
 	headers  headerPolicy
 	log      *logbook
+	under    store.Store
+	draining atomic.Bool // [Guard.ReadyHandler] refuses
 	intakes  intakes
 	buffered budget
 
@@ -45,7 +48,7 @@ func NewGuard(under store.Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &Guard{scope: scope, cfg: cfg, log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
+	g := &Guard{scope: scope, cfg: cfg, under: under, log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.buffered.most, g.buffered.least = cfg.MaxBufferedBytes, cfg.MaxRequestBytes
 	g.sealer = record.Sealer{Codec: cfg.Codec}
 	g.fingerprints = record.NewFingerprinter(fingerprintKeys(cfg.FingerprintKeys))
@@ -166,10 +169,11 @@ var ErrHandlerTimeout = engine.ErrHandlerTimeout
 // With more than the longest HandlerTimeout, of [Config] and of its routes, and [Config.SettleTimeout] no run is
 // cancelled by Shutdown. With less, only the longest runs are.
 //
-// Call it after http.Server.Shutdown, which lets most requests end by themselves.
+// [Guard.Serve] calls it at the right moment. Otherwise call it after http.Server.Shutdown, which lets most requests end by themselves.
 // Give each a ctx of its own, or the first can use up the time of the second. It may
 // be called more than once and concurrently.
 func (g *Guard) Shutdown(ctx context.Context) error {
+	g.draining.Store(true)
 	g.engine.Drain()
 	g.intakes.close() // no run has begun for them: another process reads the retry's body
 	return g.engine.Shutdown(ctx)

@@ -93,6 +93,11 @@ type Config struct {
 	// [ErrConfig].
 	Distributed bool
 
+	// Migrate lets [Open] bring the tables to the version of this program first, as [Migrate] does. Several processes may
+	// start so at the same time. The pool's role must own the tables, or be allowed to create them. Leave it false where
+	// a deploy migrates, and the service has fewer rights. [New] refuses it.
+	Migrate bool
+
 	// AllowNonDurable lets [Open] accept a server with fsync or
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// sagas that were started and steps that were done.

@@ -2,6 +2,7 @@ package pgjournal
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -29,6 +30,18 @@ var _ journal.Journal = (*Journal)(nil)
 // only if the pool is not made by [Open].
 func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 
+// OpenURL is [Open] with the pool that url describes, such as postgres://user@host/db?pool_max_conns=20; see
+// [pgxpool.ParseConfig]. The journal shares its pool with the service, see [Journal.Pool]. An empty url is an error
+// wrapping [ErrConfig]: for the server that the PG* variables name, parse "" yourself. A service that has a
+// pgstore.Store calls [New] with that store's pool.
+func OpenURL(ctx context.Context, url string, cfg Config) (*Journal, error) {
+	poolCfg, err := journalTables.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, poolCfg, cfg)
+}
+
 // Open makes a pool from a copy of poolCfg, which must come from
 // [pgxpool.ParseConfig], connects, and checks the server. The server must accept writes and
 // keep them in a crash. It must have the tables at the right version, and let the role write
@@ -52,7 +65,12 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 	if err != nil {
 		return nil, wrap("open", err)
 	}
+	migrate := cfg.Migrate
+	cfg.Migrate = false
 	j, err := New(pool, cfg)
+	if err == nil && migrate {
+		err = wrap("open", await(ctx, func() error { return Migrate(ctx, pool, cfg.Schema) }, cfg.warnAway))
+	}
 	if err == nil {
 		j, err = j.adaptToTables(ctx)
 	}
@@ -99,6 +117,9 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Migrate {
+		return nil, fmt.Errorf("%w: Migrate: New sends nothing; call Migrate with the pool", ErrConfig)
+	}
 	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {
 		return nil, wrap("new", err)
@@ -123,6 +144,10 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 func (j *Journal) Check(ctx context.Context) error {
 	return wrap("check", j.db.Check(ctx))
 }
+
+// Pool returns the journal's pool, for the service's own statements and for [Start]. A pool that [Open] made is closed by
+// [Journal.Close]. The journal needs connections of it: do not hold all of them.
+func (j *Journal) Pool() *pgxpool.Pool { return j.db.Pool }
 
 // Queued returns how many writes wait to share a commit at this moment; see
 // [Config].MaxQueued.

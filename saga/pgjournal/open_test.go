@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,4 +210,47 @@ func TestErrors_tellNoSecrets(t *testing.T) {
 	require.Error(t, more)
 	require.NotContains(t, err.Error()+more.Error(), "canary-")
 	require.NotContains(t, more.Error(), "canarycanary")
+}
+
+// Replicas of a service start at the same time on an empty database, and each migrates it.
+func TestOpenURL_migrates(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	cfg := pgjournal.Config{AllowNonDurable: true}
+	_, err := pgjournal.OpenURL(t.Context(), url, cfg)
+	require.ErrorIs(t, err, pgjournal.ErrSchemaMissing)
+	cfg.Migrate = true
+	var replicas sync.WaitGroup
+	for range 4 {
+		replicas.Go(func() {
+			s, err := pgjournal.OpenURL(t.Context(), url, cfg)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if err := s.Pool().Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+
+	prepared, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	pgjournal.Prepare(prepared)
+	pool, err := pgxpool.NewWithConfig(t.Context(), prepared)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = pgjournal.New(pool, cfg)
+	require.ErrorIs(t, err, pgjournal.ErrConfig)
+}
+
+func TestOpenURL_rejects(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "postgres://user:secret@host:port/db", "not a url"} {
+		_, err := pgjournal.OpenURL(t.Context(), url, pgjournal.Config{})
+		require.ErrorIs(t, err, pgjournal.ErrConfig, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
 }

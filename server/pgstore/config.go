@@ -123,6 +123,11 @@ type Config struct {
 	// Distributed tables allow no Listen: waiting callers are told by polls.
 	Distributed bool
 
+	// Migrate lets [Open] bring the tables to the version of this program first, as [Migrate] does. Several processes may
+	// start so at the same time. The pool's role must own the tables, or be allowed to create them. Leave it false where
+	// a deploy migrates, and the service has fewer rights. [New] refuses it.
+	Migrate bool
+
 	// AllowNonDurable lets [Open] accept a server with fsync or
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// claims and answers that were acknowledged.

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -112,4 +113,47 @@ func TestOpen_namedSchema(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from keys.idempotency"))
 	require.NoError(t, migrations.Down(t.Context(), look, "keys", 0))
 	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from pg_tables where schemaname = 'keys'"))
+}
+
+// Replicas of a service start at the same time on an empty database, and each migrates it.
+func TestOpenURL_migrates(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	cfg := pgstore.Config{AllowNonDurable: true}
+	_, err := pgstore.OpenURL(t.Context(), url, cfg)
+	require.ErrorIs(t, err, pgstore.ErrSchemaMissing)
+	cfg.Migrate = true
+	var replicas sync.WaitGroup
+	for range 4 {
+		replicas.Go(func() {
+			s, err := pgstore.OpenURL(t.Context(), url, cfg)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if err := s.Pool().Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+
+	prepared, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	pgstore.Prepare(prepared)
+	pool, err := pgxpool.NewWithConfig(t.Context(), prepared)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = pgstore.New(pool, cfg)
+	require.ErrorIs(t, err, pgstore.ErrConfig)
+}
+
+func TestOpenURL_rejects(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "postgres://user:secret@host:port/db", "not a url"} {
+		_, err := pgstore.OpenURL(t.Context(), url, pgstore.Config{})
+		require.ErrorIs(t, err, pgstore.ErrConfig, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
 }

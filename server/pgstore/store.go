@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,17 @@ var (
 // only if the pool is not made by [Open].
 func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 
+// OpenURL is [Open] with the pool that url describes, such as postgres://user@host/db?pool_max_conns=20; see
+// [pgxpool.ParseConfig]. The store shares its pool with the service, see [Store.Pool]. An empty url is an error wrapping
+// [ErrConfig]: for the server that the PG* variables name, parse "" yourself.
+func OpenURL(ctx context.Context, url string, cfg Config) (*Store, error) {
+	poolCfg, err := storeTables.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, poolCfg, cfg)
+}
+
 // Open makes a pool from a copy of poolCfg, which must come from
 // [pgxpool.ParseConfig], connects, and checks the server. The server must accept writes and
 // keep them in a crash. It must have the tables at the right version, and let the role write
@@ -65,7 +77,13 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	cfg.Schema, cfg.Distributed, err = storeTables.Find(ctx, pool, cfg.Schema)
+	if cfg.Migrate {
+		err = Migrate(ctx, pool, cfg.Schema)
+		cfg.Migrate = false
+	}
+	if err == nil {
+		cfg.Schema, cfg.Distributed, err = storeTables.Find(ctx, pool, cfg.Schema)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, wrap("open", err)
@@ -98,6 +116,9 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Migrate {
+		return nil, fmt.Errorf("%w: Migrate: New sends nothing; call Migrate with the pool", ErrConfig)
 	}
 	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {
@@ -167,6 +188,10 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	return wrap("check", err)
 }
+
+// Pool returns the store's pool, for the service's own statements and for a journal (pgjournal.New). A pool that [Open]
+// made is closed by [Store.Close]. The store needs connections of it: do not hold all of them.
+func (s *Store) Pool() *pgxpool.Pool { return s.db.Pool }
 
 // Queued returns how many claims and settlements wait to share a commit at this
 // moment; see [Config].MaxQueued.

@@ -28,6 +28,20 @@ type Database struct {
 	replication sync.Once // logs it
 }
 
+// ParseURL returns the configuration of a pool for url, or an error wrapping the component's ErrConfig. It does not show
+// a password. An empty url is an error: it is a variable that was not set more often than the server that the PG*
+// variables name.
+func (c *Component) ParseURL(url string) (*pgxpool.Config, error) {
+	if url == "" {
+		return nil, fmt.Errorf("%w: the URL is empty", c.ErrConfig)
+	}
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", c.ErrConfig, err)
+	}
+	return cfg, nil
+}
+
 // Pool makes a pool from a copy of cfg that has gone through [pgkit.Prepare]. It returns an error wrapping
 // the component's ErrConfig for a cfg that does not come from [pgxpool.ParseConfig].
 func (c *Component) Pool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
