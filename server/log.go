@@ -149,6 +149,7 @@ var personal = [store.EventKinds]string{
 	EventSealError:   "answer or memo could not be sealed or opened",
 	EventRedactError: "Redact failed: the answer is not stored",
 	EventReconcile:   "Reconcile failed: the key stays outcome-unknown",
+	EventMessageDead: "message was given up: see its dead letter",
 }
 
 // logEvent logs the event if it needs a person.

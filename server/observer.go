@@ -51,6 +51,12 @@ const (
 	EventWaited      = store.EventWaited
 	EventSettled     = store.EventSettled
 	EventSwept       = store.EventSwept
+
+	EventMessageRan       = store.EventMessageRan
+	EventMessageDuplicate = store.EventMessageDuplicate
+	EventMessageFailed    = store.EventMessageFailed
+	EventMessageDead      = store.EventMessageDead
+	EventMessageBusy      = store.EventMessageBusy
 )
 
 // An Event is one event of a guard. It contains no key, scope or body.
@@ -78,6 +84,15 @@ type Tracer interface {
 
 // A CallEvent is the beginning of a call, or of its run.
 type CallEvent = store.CallEvent
+
+// Observe tells [Config].Observer of an event that the guard itself does not know. It is for adapters that are made from a
+// guard: package inbox tells of its deliveries with it. Without an Observer, and with a nil guard, it does nothing. It is
+// safe for concurrent use.
+func (g *Guard) Observe(ctx context.Context, e Event) {
+	if g != nil {
+		g.observe(ctx, e)
+	}
+}
 
 // recoverObserver logs a panic of the Observer. An Observer is called in the middle of a run, in the goroutine of the
 // heartbeat and while a panic of the handler goes on: its own panic must change none of them. It is deferred.

@@ -56,9 +56,9 @@ func TestAdapter(t *testing.T) {
 				clear(payload) // as a handler that decrypts in place
 				reply, err := op.Handle(ctx, text)
 				switch {
-				case errors.Is(err, adaptertest.ErrRefused): // a consumer drops what it cannot use
+				case errors.Is(err, adaptertest.ErrRefused): // what no attempt can use is a dead letter at once
 					handled.set(id, adaptertest.Answer{Outcome: adaptertest.Refused})
-					return nil
+					return errors.Join(err, server.Settle(ctx, server.Final()))
 				case err != nil:
 					return err
 				}
@@ -75,6 +75,10 @@ func TestAdapter(t *testing.T) {
 				return a, nil
 			case errors.As(err, &refused):
 				return adaptertest.Answer{Outcome: string(refused.Code), Retry: refused.Retryable()}, nil
+			case d.Result == inbox.Dead:
+				a := handled.get(id)
+				a.Replayed = err == nil
+				return a, nil
 			case d.Result == inbox.Failed && err != nil:
 				return adaptertest.Answer{Outcome: adaptertest.Failed, Retry: true}, nil
 			default:

@@ -21,6 +21,10 @@
 // For Kafka, ID is a value that the producer put into a header, or "partition/offset". For NATS JetStream it is the
 // Nats-Msg-Id or the stream's sequence. For RabbitMQ it is the message-id property, never the delivery tag.
 // [server.Config].Retention must be longer than the broker can delay a message: past it a redelivery runs again.
+//
+// The guard's Observer hears of each delivery, so that guardprom and guardotel count messages that were handled, repeated,
+// failed or given up. For one trace from the producer to fn, put the context of the message's traceparent header into the
+// ctx of [Inbox.Handle]: examples/consumer does so for each broker.
 package inbox
 
 import (
@@ -32,6 +36,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -51,6 +56,9 @@ type Message struct {
 	Source  string // topic, stream or queue; at most 256 bytes, may be empty
 	ID      string // unique in the source; 1 to 256 bytes
 	Payload []byte
+	// Published is when the message was published, by the clock of the broker or the producer. It is for the metrics
+	// alone. Zero: not known.
+	Published time.Time
 }
 
 // Config configures an [Inbox].
@@ -156,13 +164,24 @@ func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 // letter's error. It is nil for [Ran] and [Duplicate], for a message that was dead before, and where fn returned nil and
 // released the message. A Source or an ID beyond the limits of [Message] is an error wrapping [server.ErrArgument], and
 // a dead letter at once.
-func (i *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
+//
+// Each delivery is one event of the guard's Observer, from [server.EventMessageRan] to [server.EventMessageBusy].
+func (i *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (d Delivery, err error) {
 	if fn == nil {
 		return Delivery{}, reject("fn", "nil", "a function is required")
 	}
 	a := &attempt{inbox: i, message: m, fn: fn}
-	result, err := a.handle(ctx)
-	d := Delivery{Result: result, Attempt: a.made}
+	panicked := true
+	defer func() {
+		made := a.made
+		if panicked {
+			made = a.number
+		}
+		a.observe(ctx, d.Result, made, err)
+	}()
+	d.Result, err = a.handle(ctx)
+	panicked = false
+	d.Attempt = a.made
 	if !d.Ack() {
 		d.Pause = pauseAfter(a.made)
 	}
@@ -214,8 +233,8 @@ func (a *attempt) run(ctx context.Context) (Result, error) {
 	switch {
 	case err != nil:
 		return a.handleRefusal(ctx, errors.Join(err, a.err))
-	case replayed && answer.Status == statusDead:
-		return Dead, nil
+	case replayed && (answer.Status == statusDead || answer.Status == statusFailed && a.inbox.cfg.DeadLetter == nil):
+		return Dead, nil // since an earlier delivery
 	case replayed && answer.Status == statusFailed:
 		return a.letter(ctx, errFinal) // unless it was written before
 	case replayed:

@@ -45,6 +45,16 @@ const (
 	EventSettled // a run was completed; Duration is how long the key was pending, since its first claim
 	EventSwept   // Guard.RunSweeper deleted Count records; Duration is the time of the store
 
+	// The kinds below are the ends of deliveries of an inbox, one for each. Route is "inbox CONSUMER". Count is which
+	// attempt at handling the message the delivery made, or 0 if it made none. Duration is how long ago the message was
+	// published, or 0 if inbox.Message does not tell. Their ctx is that of Inbox.Handle.
+
+	EventMessageRan       // the message was handled
+	EventMessageDuplicate // it was handled, or was a dead letter, before
+	EventMessageFailed    // it was not handled, and the broker delivers it again; Err says why
+	EventMessageDead      // it became a dead letter; Err is the cause
+	EventMessageBusy      // another delivery of it is being handled, and the broker delivers it again
+
 	// EventKinds is the number of kinds, for arrays by kind.
 	EventKinds
 )
@@ -57,6 +67,8 @@ var eventNames = [EventKinds]string{
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventRedactError: "redact_error", EventFailed: "failed", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 	EventSweepError: "sweep_error", EventSwept: "swept",
+	EventMessageRan: "message_ran", EventMessageDuplicate: "message_duplicate", EventMessageFailed: "message_failed",
+	EventMessageDead: "message_dead", EventMessageBusy: "message_busy",
 }
 
 // String returns the name of the kind in snake case, as metrics show it.
