@@ -18,7 +18,7 @@ func NewContext(ctx context.Context, parent Key) context.Context {
 
 // FromContext returns the parent key that ctx carries; false if there is none.
 // In a guarded run it is the hop key ([Hop]), which no other caller's request
-// has. The key as it arrived is server.InboundKey.
+// has. The key as it arrived is server.InboundKey; the doc of package server has a table.
 func FromContext(ctx context.Context) (Key, bool) {
 	f := FamilyFromContext(ctx)
 	return f.Parent(), f != nil

@@ -15,12 +15,10 @@ import (
 )
 
 // InboundKey returns the key of the run as it arrived: the key in the request's
-// Idempotency-Key header, the key given to [Do], or the key of an inbox's message.
-// Use it to find what the caller asks for, together with the scope: another
-// caller may use the same key. The parent key of the run's own calls is another
-// key, the hop key; see [childkey.FromContext].
+// Idempotency-Key header or as [Route].Key returned it, the key given to [Do], or the key of an inbox's message. Another
+// caller may send the same key, so it is stored together with the scope. The package's doc has a table of the keys of a run.
 //
-// It returns false outside a run.
+// It returns false outside a run, and for a request without a key ([Route].KeyOptional).
 func InboundKey(ctx context.Context) (childkey.Key, bool) {
 	if a := engine.From(ctx); a != nil {
 		return a.Call().Key, !a.Call().Key.IsZero()
@@ -28,15 +26,15 @@ func InboundKey(ctx context.Context) (childkey.Key, bool) {
 	return childkey.Key{}, false
 }
 
-// ForwardKey returns what [childkey.FromContext] returned in the run that this
+// ForwardHopKey returns what [childkey.FromContext] returned in the run that this
 // request undoes: the hop key of the forward key. An undo handler finds the rows
 // of the forward run with it. It undoes the calls of the forward run under
 // childkey.NewContext(ctx, key).
 //
 // The scope and the namespace are those of the undo, which must come from the
-// forward call's caller. ForwardKey returns false outside a run, and for a
+// forward call's caller. ForwardHopKey returns false outside a run, and for a
 // request without a forward key.
-func ForwardKey(ctx context.Context) (childkey.Key, bool) {
+func ForwardHopKey(ctx context.Context) (childkey.Key, bool) {
 	if a := engine.From(ctx); a != nil {
 		return a.Call().ForwardHop, !a.Call().ForwardHop.IsZero()
 	}

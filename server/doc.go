@@ -16,8 +16,20 @@
 // A guard claims the key before the handler runs, and answers after claim and answer are
 // durable. The same engine guards plain functions ([Do]) and consumers of messages (package inbox).
 //
-// A handler passes its ctx to these functions: [Settle] changes how the run ends. [Barrier]
-// and [ForwardKey] serve an undo. [Fence], [InboundKey] and [store.OnComplete] serve special cases.
+// A handler passes its ctx to these functions: [Settle] changes how the run ends. [Barrier] tells
+// an undo what it has to undo. [Fence] and [store.OnComplete] serve special cases.
+//
+// The ctx of a run has these keys. The hop key is made of scope, namespace and inbound key ([childkey.Hop]):
+//
+//		                  of this request        of the request that it undoes
+//		the hop key       childkey.FromContext   ForwardHopKey
+//		the inbound key   InboundKey             InboundForwardKey
+//
+//	  - The hop key is for what the run makes: it is the parent of the run's own calls, and it names the run's rows,
+//	    because no other caller's request has it. An undo finds those rows and calls by ForwardHopKey. Most handlers
+//	    need no other key.
+//	  - The inbound key is for what the caller knows: it is in the caller's log and in its look-ups. Another caller may
+//	    send the same one, so a row has it together with the scope.
 //
 // A refusal is a problem (RFC 9457). Its code is also in the Idempotency-Code header.
 // [Config].RenderProblem changes the body, and [Route].Key reads keys from another place.

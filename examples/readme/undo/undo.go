@@ -22,7 +22,7 @@ func release(ctx context.Context, _ contract.Undo[shopapi.Line, shopapi.Hold]) (
 		return none, err
 	}
 	// Ran, or MaybeRan: delete what is there. Once it is, a repeat of Reserve is refused, too.
-	forward, _ := server.ForwardKey(ctx) // the key under which Reserve stored its row
+	forward, _ := server.ForwardHopKey(ctx) // the key under which Reserve stored its row
 	_, err = pgstore.Tx(ctx).Exec(ctx, "delete from holds where key = $1", forward.String())
 	return none, err
 }
