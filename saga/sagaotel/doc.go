@@ -10,5 +10,8 @@
 // STEP" below it. The journal stores the trace context of the call that started the saga. An engine that takes
 // the saga over continues that trace: a saga is one trace, however many processes died under it.
 //
+// A reading of the metrics, such as a scrape of the exporter, asks and waits for nothing. The journal is asked in the
+// background, by a question that has a bound: [Observer.Watch] says what it costs.
+//
 // No span and no metric has a key, a scope, an input or a result.
 package sagaotel

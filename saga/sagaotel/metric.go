@@ -3,7 +3,6 @@ package sagaotel
 import (
 	"context"
 	"errors"
-	"reflect"
 	"strings"
 	"sync"
 
@@ -100,72 +99,4 @@ func (m *meters) ofAttempt(e *saga.Event) []metric.RecordOption {
 	options, _ := m.attempted.LoadOrStore(of, []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
 		attrName.String(e.Name), attrStep.String(e.Step), attrUndo.Bool(e.Undo), attrOutcome.String(e.Outcome.String())))})
 	return options.([]metric.RecordOption) //nolint:errcheck // nothing else is stored
-}
-
-// A Source has the numbers of a journal: a [saga.Engine] or a [saga.Operator].
-type Source interface {
-	Stats(ctx context.Context) (journal.Stats, error)
-}
-
-// statuses are those of which each has a number, even if it is 0.
-var statuses = []journal.Status{
-	journal.Running, journal.Compensating, journal.Completed, journal.Compensated, journal.Stuck, journal.Abandoned,
-}
-
-// gauges are the instruments of a journal.
-type gauges struct {
-	up, sagas, unowned, deferred, asleep metric.Int64ObservableGauge
-	oldest                               metric.Float64ObservableGauge
-}
-
-// Watch adds the journal's numbers to the metrics, until [Observer.Close]. The journal is asked at each reading: one
-// process of a fleet is enough. A nil source is a [*ConfigError]. Another error is the MeterProvider's.
-func (o *Observer) Watch(s Source) error {
-	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return &ConfigError{"Watch", "of nil"}
-	}
-	var errs [6]error
-	count := func(err *error, name, unit, text string) (i metric.Int64ObservableGauge) {
-		i, *err = o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
-		return i
-	}
-	g := &gauges{
-		up:       count(&errs[0], "fanonce.saga.journal.up", "", "1 if the journal answered, else 0."),
-		sagas:    count(&errs[1], "fanonce.saga.sagas", "{saga}", "Sagas by status."),
-		unowned:  count(&errs[2], "fanonce.saga.unowned", "{saga}", "Sagas that wait for an engine."),
-		deferred: count(&errs[3], "fanonce.saga.deferred", "{saga}", "Sagas that wait for another build."),
-		asleep:   count(&errs[4], "fanonce.saga.asleep", "{saga}", "Sagas that nobody may claim yet."),
-	}
-	g.oldest, errs[5] = o.meter.Float64ObservableGauge("fanonce.saga.oldest_unfinished", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest saga that is not over; 0 if there is none."))
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
-	}
-	registration, err := o.meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
-		g.read(ctx, s, to)
-		return nil // an error would be logged at each reading, and up says it
-	}, g.up, g.sagas, g.unowned, g.deferred, g.asleep, g.oldest)
-	if err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.unwatch = append(o.unwatch, registration.Unregister)
-	return nil
-}
-
-func (g *gauges) read(ctx context.Context, s Source, to metric.Observer) {
-	stats, err := s.Stats(ctx)
-	if err != nil {
-		to.ObserveInt64(g.up, 0)
-		return
-	}
-	to.ObserveInt64(g.up, 1)
-	for _, status := range statuses {
-		to.ObserveInt64(g.sagas, stats.ByStatus[status], metric.WithAttributes(attrStatus.String(status.String())))
-	}
-	to.ObserveInt64(g.unowned, stats.Unowned)
-	to.ObserveInt64(g.deferred, stats.Deferred)
-	to.ObserveInt64(g.asleep, stats.Asleep)
-	to.ObserveFloat64(g.oldest, stats.OldestUnfinished.Seconds())
 }

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/fanonce/fanonce/internal/monitor"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -22,6 +23,7 @@ const scope = "github.com/fanonce/fanonce/saga/sagaotel"
 
 // The attributes of spans and metrics. Those without "fanonce" are of the semantic conventions.
 const (
+	attrJournal = attribute.Key("fanonce.saga.journal")
 	attrName    = attribute.Key("fanonce.saga.name")
 	attrID      = attribute.Key("fanonce.saga.id")
 	attrStatus  = attribute.Key("fanonce.saga.status")
@@ -37,6 +39,11 @@ const (
 
 // A Config configures an [Observer]. The zero Config is ready to use.
 type Config struct {
+	// Name is the attribute fanonce.saga.journal of the journal's numbers ([Observer.Watch]). It tells the journals of one
+	// process apart, so it must be unique there: of two with one name, each hides numbers of the other. It is printable
+	// UTF-8 of at most 128 bytes. Empty means a number: "1" for the first observer of the process without a name, "2" for
+	// the next.
+	Name string
 	// TracerProvider makes the spans. nil means otel.GetTracerProvider.
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. nil means otel.GetMeterProvider.
@@ -54,20 +61,27 @@ func (e *ConfigError) Error() string { return "sagaotel: " + e.Field + " " + e.P
 
 // An Observer is a [saga.Tracer]. Make one for each engine with [New]. It is safe for concurrent use.
 type Observer struct {
+	name   string
 	tracer trace.Tracer
 	meter  metric.Meter
 	next   saga.Observer
 	meters *meters
 	starts sync.Map // beginning → *spanStart
 
-	mu      sync.Mutex
-	unwatch []func() error
+	mu          sync.Mutex
+	unwatchFunc func() error // nil: nothing is watched
 }
+
+var names monitor.Names
 
 // New returns an observer. A wrong field is a [*ConfigError]. Another error is the MeterProvider's.
 func New(cfg Config) (*Observer, error) {
 	if _, ok := cfg.Next.(saga.Tracer); ok {
 		return nil, &ConfigError{"Next", "is a saga.Tracer: it would not hear of beginnings"}
+	}
+	name, err := names.Choose(cfg.Name)
+	if err != nil {
+		return nil, &ConfigError{"Name", err.Error()}
 	}
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -75,22 +89,22 @@ func New(cfg Config) (*Observer, error) {
 	if cfg.MeterProvider == nil {
 		cfg.MeterProvider = otel.GetMeterProvider()
 	}
-	o := &Observer{tracer: cfg.TracerProvider.Tracer(scope), meter: cfg.MeterProvider.Meter(scope), next: cfg.Next}
-	var err error
+	o := &Observer{name: name, tracer: cfg.TracerProvider.Tracer(scope), meter: cfg.MeterProvider.Meter(scope), next: cfg.Next}
 	o.meters, err = newMeters(o.meter)
 	return o, err
 }
 
-// Close ends the metrics of [Observer.Watch]. Call it before the journal is closed.
+// Close ends the metrics of [Observer.Watch], and the question to the journal that is under way. Call it before the journal
+// is closed, once or more often. Other metrics and spans go on. Its error is the MeterProvider's.
 func (o *Observer) Close() error {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	var errs []error
-	for _, unwatch := range o.unwatch {
-		errs = append(errs, unwatch())
+	unwatch := o.unwatchFunc
+	o.unwatchFunc = nil
+	o.mu.Unlock()
+	if unwatch == nil {
+		return nil
 	}
-	o.unwatch = nil
-	return errors.Join(errs...)
+	return unwatch()
 }
 
 // Trace implements [saga.Tracer]: it is the traceparent of the span in ctx, as the W3C defines it. It also

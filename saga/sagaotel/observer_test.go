@@ -41,7 +41,7 @@ func newProcess(tb testing.TB, j journal.Journal, d saga.AnyDefinition) *process
 	p.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p.spans))
 	var err error
 	p.observe, err = sagaotel.New(sagaotel.Config{
-		TracerProvider: p.traces, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader)),
+		Name: "a", TracerProvider: p.traces, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader)),
 	})
 	require.NoError(tb, err)
 	p.engine, err = saga.Open(tb.Context(), j, saga.Config{
@@ -150,11 +150,19 @@ func (p *process) numbers(tb testing.TB) map[string]float64 {
 	key := func(name string, set attribute.Set) string {
 		return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
 	}
-	for _, m := range all.ScopeMetrics[0].Metrics {
+	var metrics []metricdata.Metrics
+	for _, scope := range all.ScopeMetrics { // none: nothing is known yet
+		metrics = append(metrics, scope.Metrics...)
+	}
+	for _, m := range metrics {
 		switch data := m.Data.(type) {
 		case metricdata.Sum[int64]:
 			for _, p := range data.DataPoints {
 				values[key(m.Name, p.Attributes)] = float64(p.Value)
+			}
+		case metricdata.Gauge[float64]:
+			for _, p := range data.DataPoints {
+				values[key(m.Name, p.Attributes)] = p.Value
 			}
 		case metricdata.Gauge[int64]:
 			for _, p := range data.DataPoints {
@@ -182,15 +190,18 @@ func TestStuck(t *testing.T) {
 	p := newProcess(t, memjournal.New(), d)
 	_, err := d.Run(t.Context(), p.engine, childkey.MustParse("k"), 3)
 	require.ErrorIs(t, err, saga.ErrStuck)
+	require.Eventually(t, func() bool { // the first reading only asks for the numbers of the journal
+		return p.numbers(t)["fanonce.saga.journal.up{fanonce.saga.journal=a}"] == 1
+	}, time.Minute, time.Millisecond)
 	got := p.numbers(t)
 	for name, want := range map[string]float64{
-		"fanonce.saga.sagas{fanonce.saga.status=stuck}":                               1,
-		"fanonce.saga.sagas{fanonce.saga.status=running}":                             0,
+		"fanonce.saga.sagas{fanonce.saga.journal=a,fanonce.saga.status=stuck}":        1,
+		"fanonce.saga.sagas{fanonce.saga.journal=a,fanonce.saga.status=running}":      0,
 		"fanonce.saga.moves{fanonce.saga.name=checkout,fanonce.saga.status=running}":  1,
 		"fanonce.saga.moves{fanonce.saga.name=checkout,fanonce.saga.status=stuck}":    1,
 		"fanonce.saga.duration{fanonce.saga.name=checkout,fanonce.saga.status=stuck}": 1,
-		"fanonce.saga.journal.up{}":                                                   1,
-		"fanonce.saga.unowned{}":                                                      0,
+		"fanonce.saga.journal.up{fanonce.saga.journal=a}":                             1,
+		"fanonce.saga.unowned{fanonce.saga.journal=a}":                                0,
 	} {
 		value, found := got[name]
 		require.True(t, found, "%s is not in %v", name, got)
@@ -225,6 +236,9 @@ func TestBadInput(t *testing.T) {
 	_, err := sagaotel.New(sagaotel.Config{Next: tracer{}})
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "Next", wrong.Field)
+	_, err = sagaotel.New(sagaotel.Config{Name: "tea\n"})
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "Name", wrong.Field)
 	o, err := sagaotel.New(sagaotel.Config{})
 	require.NoError(t, err)
 	require.ErrorAs(t, o.Watch(nil), &wrong)

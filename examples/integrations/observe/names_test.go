@@ -49,7 +49,7 @@ func newRegistry(t *testing.T) *registry {
 // relabelled is the rule of README.md that gives guardotel's labels the names of guardprom's.
 var relabelled = regexp.MustCompile("^fanonce_(guard|store|route|event|state|reason|read)$")
 
-// exported returns the names that a query can use: a histogram has several. The first scrape only asks the stores, so it
+// exported returns the names that a query can use: a histogram has several. The first scrape only asks the databases, so it
 // waits until metrics with the given names are there.
 func (r *registry) exported(t *testing.T, want ...string) (names map[string][]string) {
 	t.Helper()
@@ -152,7 +152,7 @@ func realRun(t *testing.T) map[string][]string {
 	require.NoError(t, sagas.Watch(engine))
 	_, err = checkout.Run(t.Context(), engine, childkey.MustParse("order-2"), 1300)
 	require.NoError(t, err)
-	return r.exported(t, ofStore...)
+	return r.exported(t, append(ofStore, "fanonce_saga_journal_up")...)
 }
 
 // guardprom exports the names that guardotel has behind the exporter, and its labels without "fanonce_": one dashboard serves
