@@ -32,7 +32,7 @@ type Reader interface {
 	Show(ctx context.Context, id ID) (Record, error)
 
 	// Browse returns at most req.Limit sagas that match, the youngest first: by CreatedAt and then ID, both
-	// downwards. Scope, Key and Entries of the records are empty.
+	// downwards. With req.OldestFirst both go upwards. Scope, Key and Entries of the records are empty.
 	Browse(ctx context.Context, req BrowseRequest) ([]Record, error)
 
 	// Plan returns a plan that sagas were started with, or [ErrNotFound].
@@ -63,8 +63,11 @@ type BrowseRequest struct {
 	// StuckOn lists the sagas that are stuck on this step; empty means any. Statuses must then have Stuck, or be
 	// empty. No other status is listed.
 	StuckOn string
-	// Before is the end of the previous page, which is its last saga's CreatedAt and ID. The zero
-	// Cursor is the beginning.
+	// OldestFirst turns the order around, for people who look for what has waited longest. Only a list of unfinished
+	// statuses alone can have it.
+	OldestFirst bool
+	// Before is the end of the previous page, which is its last saga's CreatedAt and ID: the page has the older
+	// sagas, or the younger ones with OldestFirst. The zero Cursor is the beginning.
 	Before Cursor
 	Limit  int // at least 1
 }
@@ -127,6 +130,8 @@ func (r BrowseRequest) check() error {
 		return fmt.Errorf("limit %d is not positive", r.Limit)
 	case r.StuckOn != "" && len(r.Statuses) > 0 && !slices.Contains(r.Statuses, Stuck):
 		return errors.New("StuckOn without the status Stuck")
+	case r.OldestFirst && !r.Unfinished():
+		return errors.New("OldestFirst with finished statuses")
 	case !r.To.IsZero() && !r.From.Before(r.To):
 		return fmt.Errorf("from %v is not before to %v", r.From, r.To)
 	case !storable(r.Name):

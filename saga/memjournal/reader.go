@@ -43,7 +43,7 @@ func (r reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journa
 			found = append(found, abridge(snapshot(rec, now)))
 		}
 	}
-	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(b), cursor(a)) })
+	slices.SortFunc(found, func(a, b journal.Record) int { return compareIn(req, cursor(a), cursor(b)) })
 	return found[:min(len(found), req.Limit)], nil
 }
 
@@ -54,7 +54,15 @@ func isBrowsed(rec journal.Record, req journal.BrowseRequest) bool {
 		(req.To.IsZero() || rec.CreatedAt.Before(req.To)) &&
 		(req.Name == "" || req.Name == rec.Name) &&
 		(req.StuckOn == "" || rec.StuckOn != nil && req.StuckOn == rec.StuckOn.Step) &&
-		(req.Before == journal.Cursor{} || compare(cursor(rec), req.Before) < 0)
+		(req.Before == journal.Cursor{} || compareIn(req, cursor(rec), req.Before) > 0)
+}
+
+// compareIn compares two places in the order of a list.
+func compareIn(req journal.BrowseRequest, a, b journal.Cursor) int {
+	if req.OldestFirst {
+		return compare(a, b)
+	}
+	return compare(b, a)
 }
 
 // veil returns rec without the content of the saga: input, results and the bodies of answers.

@@ -52,17 +52,22 @@ func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures b
 	for i, s := range req.Statuses {
 		statuses[i] = int16(s)
 	}
-	createdAt, id := before(req)
 	args := pgx.NamedArgs{
-		"statuses": statuses, "damaged": slices.Contains(req.Statuses, journal.Stuck), "before_created_at": createdAt, "before_id": id, "name": req.Name, "limit": int64(req.Limit),
+		"statuses": statuses, "damaged": slices.Contains(req.Statuses, journal.Stuck), "name": req.Name, "limit": int64(req.Limit),
 	}
+	args["before_created_at"], args["before_id"] = before(req)
 	return ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement {
-		unfinished, browse := q.ReaderUnfinished, q.ReaderBrowse
+		unfinished, oldest, browse := q.ReaderUnfinished, q.oldest, q.ReaderBrowse
 		if !failures {
-			unfinished, browse = q.unfinishedBlind, q.browseBlind
+			unfinished, oldest, browse = q.unfinishedBlind, q.oldestBlind, q.browseBlind
 		}
 		if req.Unfinished() {
-			args["from"], args["stuck_on"] = lowerBound(req.From), r.hint(req.StuckOn)
+			from, after := bounds(req)
+			args["from"], args["stuck_on"] = lowerBound(from), r.hint(req.StuckOn)
+			args["after_created_at"], args["after_id"] = lowerBound(after.CreatedAt), toUUID(after.ID)
+			if req.OldestFirst {
+				unfinished = oldest
+			}
 			return unfinished.Bind(args)
 		}
 		args["from"], args["window"] = pgtype.Timestamptz{}, journal.BrowseWindow
@@ -82,15 +87,27 @@ func (r *Reader) hint(step string) []byte {
 	return []byte(step)
 }
 
-// before returns the end of the list in which a page begins: the end of the window or of the page before, whichever is
-// earlier.
+// bounds returns the time in which a list of unfinished sagas begins, and the place behind which a page of a list begins that
+// has the oldest first.
+func bounds(req journal.BrowseRequest) (from time.Time, after journal.Cursor) {
+	if !req.OldestFirst {
+		return req.From, journal.Cursor{}
+	}
+	if req.Before.CreatedAt.After(req.From) {
+		return req.Before.CreatedAt, req.Before
+	}
+	return req.From, req.Before
+}
+
+// before returns the place before which a page ends or, with the youngest first, begins: the end of the window or of the
+// page before, whichever is earlier.
 func before(req journal.BrowseRequest) (pgtype.Timestamptz, pgtype.UUID) {
 	var end journal.Cursor
 	if !req.To.IsZero() {
 		end.CreatedAt = req.To
 	}
 	at := req.Before
-	if at != (journal.Cursor{}) && (end.CreatedAt.IsZero() || at.CreatedAt.Before(end.CreatedAt)) {
+	if !req.OldestFirst && at != (journal.Cursor{}) && (end.CreatedAt.IsZero() || at.CreatedAt.Before(end.CreatedAt)) {
 		end = at
 	}
 	if end == (journal.Cursor{}) {

@@ -83,6 +83,8 @@ func questions(id journal.ID) []question {
 		{"show", "saga_pkey", func(ctx context.Context, r journal.Reader) error { _, err := r.Show(ctx, id); return err }},
 		{"browse unfinished", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Compensating, journal.Stuck}})},
 		{"browse unfinished behind a page", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Stuck}, Before: at})},
+		{"browse the oldest", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Stuck}, OldestFirst: true})},
+		{"browse the oldest behind a page", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, OldestFirst: true, Before: at})},
 		{"browse a step", "saga_unfinished", browse(journal.BrowseRequest{StuckOn: "a.b"})},
 		{"browse all", "saga_created_at", browse(journal.BrowseRequest{})},
 		{"browse finished behind a page", "saga_created_at", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Completed}, From: at.CreatedAt.Add(-time.Hour), Before: at})},

@@ -12,6 +12,7 @@ type readerQueries struct {
 	ReaderAudit, ReaderAuditOf, ReaderUnfinished, ReaderBrowse                     pgkit.Query
 
 	unfinishedBlind, browseBlind pgkit.Query // for roles that may not read why a saga failed
+	oldest, oldestBlind          pgkit.Query // ReaderUnfinished and unfinishedBlind, the oldest first
 }
 
 var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries}
@@ -23,8 +24,13 @@ func loadReaderQueries(schema string, distributed bool) (*readerQueries, error) 
 	}
 	q.unfinishedBlind = q.ReaderUnfinished.Replace(failuresToNull)
 	q.browseBlind = q.ReaderBrowse.Replace(failuresToNull)
+	q.oldest = q.ReaderUnfinished.Replace(oldestFirst)
+	q.oldestBlind = q.unfinishedBlind.Replace(oldestFirst)
 	return q, nil
 }
+
+// oldestFirst turns the order of a list around.
+var oldestFirst = strings.NewReplacer("created_at desc", "created_at", "id desc", "id")
 
 // failuresToNull makes a statement that reads neither cause nor stuck_on.
 var failuresToNull = strings.NewReplacer(

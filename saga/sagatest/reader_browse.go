@@ -10,7 +10,7 @@ import (
 )
 
 var browseRules = []rule{
-	{"browse: the youngest first, page by page", browsePages},
+	{"browse: in both orders, page by page", browsePages},
 	{"browse: by status", browseByStatus},
 	{"browse: in a window", browseInAWindow},
 	{"browse: by name", browseByName},
@@ -27,11 +27,21 @@ func youngestFirst(all []journal.Record) []journal.Record {
 	return all
 }
 
-// wantList fails the rule if a list is not these sagas, the youngest first. It reads the list in pages
-// of several sizes.
+// wantList fails the rule if a list is not these sagas, in both orders. It reads the list in pages of several sizes.
 func (c *check) wantList(what string, req journal.BrowseRequest, sagas ...journal.Record) {
 	c.Helper()
 	sagas = youngestFirst(sagas)
+	c.wantPages(what, req, sagas)
+	if req.Unfinished() {
+		slices.Reverse(sagas)
+		req.OldestFirst = true
+		c.wantPages(what+", the oldest first", req, sagas)
+	}
+}
+
+// wantPages fails the rule if a list is not these sagas in this order.
+func (c *check) wantPages(what string, req journal.BrowseRequest, sagas []journal.Record) {
+	c.Helper()
 	for _, limit := range []int{1, 3, 100} {
 		var got []journal.Record
 		for req.Limit = limit; ; {
@@ -74,6 +84,11 @@ func browsePages(c *check) {
 	page, err := c.reader.Browse(c.Context(), journal.BrowseRequest{Limit: 10, Before: at, To: sorted[0].CreatedAt.Add(time.Hour), From: sorted[6].CreatedAt})
 	c.must("Browse", err)
 	want(c, "sagas before the third", len(page), 4)
+	page, err = c.reader.Browse(c.Context(), journal.BrowseRequest{
+		Limit: 10, Before: at, To: sorted[0].CreatedAt.Add(time.Hour), From: sorted[6].CreatedAt, OldestFirst: true, Statuses: []journal.Status{journal.Running},
+	})
+	c.must("Browse", err)
+	want(c, "sagas after the third", len(page), 2)
 }
 
 func browseByStatus(c *check) {

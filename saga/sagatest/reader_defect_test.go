@@ -113,7 +113,7 @@ func auditing(change func(req *journal.AuditRequest)) func(m *readerMutant, j jo
 
 const (
 	ruleShow   = "show: a saga without its content"
-	rulePages  = "browse: the youngest first, page by page"
+	rulePages  = "browse: in both orders, page by page"
 	ruleWindow = "browse: in a window"
 	ruleBad    = "reader: bad requests are refused"
 	ruleAudit  = "audit page: the youngest first, page by page"
@@ -178,6 +178,8 @@ var readerDefects = []readerDefect{
 			req.Before.ID[15]++
 		}
 	}), rulePages},
+	{"knows one order", browsing(func(req *journal.BrowseRequest) { req.OldestFirst = false }), rulePages},
+	{"takes any order", browsing(func(req *journal.BrowseRequest) { req.OldestFirst = req.OldestFirst && req.Unfinished() }), ruleBad},
 	{"pages by time alone", browsing(func(req *journal.BrowseRequest) { req.Before.ID = journal.ID{} }), rulePages},
 	{"forgets the page in a window", browsing(func(req *journal.BrowseRequest) {
 		if !req.To.IsZero() {

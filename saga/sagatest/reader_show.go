@@ -149,6 +149,7 @@ func badRequestsAreRefused(c *check) {
 		"a name with a NUL":          {Limit: 1, Statuses: []journal.Status{journal.Running}, Name: "x\x00"},
 		"a step that is not text":    {Limit: 1, StuckOn: "\xff"},
 		"no limit, of what is stuck": {StuckOn: "a.b"},
+		"an order of finished sagas": {Limit: 1, OldestFirst: true},
 	} {
 		_, err := c.reader.Browse(c.Context(), req)
 		c.wantErr("Browse with "+name, err, journal.ErrRefused)
