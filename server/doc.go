@@ -21,15 +21,15 @@
 //
 // The ctx of a run has these keys. The hop key is made of scope, namespace and inbound key ([childkey.Hop]):
 //
-//		                  of this request        of the request that it undoes
-//		the hop key       childkey.FromContext   ForwardHopKey
-//		the inbound key   InboundKey             InboundForwardKey
+//	                 of this request       of the request that it undoes
+//	hop key          childkey.FromContext  ForwardHopKey
+//	inbound key      InboundKey            InboundForwardKey
 //
-//	  - The hop key is for what the run makes: it is the parent of the run's own calls, and it names the run's rows,
-//	    because no other caller's request has it. An undo finds those rows and calls by ForwardHopKey. Most handlers
-//	    need no other key.
-//	  - The inbound key is for what the caller knows: it is in the caller's log and in its look-ups. Another caller may
-//	    send the same one, so a row has it together with the scope.
+// The hop key is for what the run makes. It is the parent of the run's own calls, and it names the run's rows, because no
+// other caller's request has it. An undo finds those rows and calls by ForwardHopKey. Most handlers need no other key.
+//
+// The inbound key is for what the caller knows: it is in the caller's log and in its look-ups. Another caller may send the
+// same one, so a row has it together with the scope.
 //
 // A refusal is a problem (RFC 9457). Its code is also in the Idempotency-Code header.
 // [Config].RenderProblem changes the body, and [Route].Key reads keys from another place.
