@@ -435,3 +435,53 @@ func TestTransactional_withoutAKeyConflicts(t *testing.T) {
 	require.EqualValues(t, 3, runs.Load())
 	require.Equal(t, 2, queryRow[int](t, look, "select cents from account"))
 }
+
+// A refusal is stored without the rows of its handler, however the handler wrote them, unless it keeps them.
+func TestRefusal_rows(t *testing.T) {
+	t.Parallel()
+	insert := func(ctx context.Context) error {
+		_, err := pgstore.Tx(ctx).Exec(ctx, "insert into users (name) values ('bob')")
+		return err
+	}
+	queue := func(ctx context.Context) error {
+		return pgstore.Queue(ctx, "insert into users (name) values ('carl')")
+	}
+	for _, tt := range []struct {
+		name   string
+		effect server.Effect
+		write  []func(context.Context) error
+	}{
+		{"unused", server.Transactional, nil},
+		{"begun", server.Transactional, []func(context.Context) error{insert}},
+		{"queued only", server.Transactional, []func(context.Context) error{queue}},
+		{"begun and queued", server.Transactional, []func(context.Context) error{insert, queue}},
+		{"hook", server.Keyed, []func(context.Context) error{func(ctx context.Context) error { return store.OnComplete(ctx, insert) }}},
+	} {
+		for _, keep := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", keep ", keep), func(t *testing.T) {
+				t.Parallel()
+				g, look := users(t, server.Config{})
+				h := routeOn(t, g, server.Route{Effect: tt.effect}, func(rw http.ResponseWriter, r *http.Request) {
+					for _, write := range tt.write {
+						must(write(r.Context()))
+					}
+					if keep {
+						must(server.Settle(r.Context(), server.KeepRows()))
+					}
+					http.Error(rw, "sold out", http.StatusConflict)
+				})
+				for _, replayed := range []string{"false", "true"} {
+					w := postTo(h, "k")
+					require.Equal(t, http.StatusConflict, w.Code)
+					require.Equal(t, "sold out\n", w.Body.String())
+					require.Equal(t, replayed, w.Header().Get(wire.HeaderReplayed))
+				}
+				want := 0
+				if keep {
+					want = len(tt.write)
+				}
+				require.Equal(t, want, queryRow[int](t, look, "select count(*) from users where name <> 'ann'"))
+			})
+		}
+	}
+}
