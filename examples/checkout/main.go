@@ -8,7 +8,7 @@
 //	go run ./examples/checkout -serve      # goes on until Ctrl-C: watch and steer it in a browser
 //
 // It uses the Postgres of DATABASE_URL, else a private one from the binaries of
-// this machine, else memory.
+// this machine, else memory. With -install-postgres it installs Debian's package first, where there is none.
 //
 // STORE is the address of another store, for the keys of the Keyed and Opaque routes. This command opens
 // memory:// and postgres://. The one in examples/integrations/stores also opens Redis:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/node"
 	"github.com/fanonce/fanonce/examples/checkout/internal/report"
@@ -15,9 +16,16 @@ import (
 const onlyMemory = `
   ***  NO POSTGRES HERE: everything runs in memory.  ***
   This cannot show that keys survive a killed process, or that rows and answers
-  commit together in a database. Install PostgreSQL or set DATABASE_URL for that.
+  commit together in a database. -install-postgres installs a PostgreSQL with
+  apt-get; or install one yourself, or set DATABASE_URL.
 
 `
+
+// afterMemory is the last line of a run in memory.
+const afterMemory = "That was in memory, where no service can be killed. The whole form: go run ./examples/checkout -install-postgres"
+
+// programs is the script of a clone that installs what tests and demos use.
+const programs = ".ci/programs"
 
 // databases gives each service a database of its own.
 type databases struct {
@@ -38,11 +46,32 @@ func openDatabases(ctx context.Context, opts options, stderr io.Writer) (*databa
 		}
 	}
 	var err error
-	if d.cluster, err = pgtest.Start(ctx, pgtest.Config{}); errors.Is(err, pgtest.ErrUnavailable) {
+	d.cluster, err = pgtest.Start(ctx, pgtest.Config{})
+	if errors.Is(err, pgtest.ErrUnavailable) && opts.install {
+		if err := installPostgres(ctx, stderr); err != nil {
+			return nil, err
+		}
+		d.cluster, err = pgtest.Start(ctx, pgtest.Config{})
+		return d, err
+	}
+	if errors.Is(err, pgtest.ErrUnavailable) {
 		d.cluster = nil
 		_, err = fmt.Fprint(stderr, onlyMemory)
 	}
 	return d, err
+}
+
+// installPostgres installs Debian's package, and starts no server.
+func installPostgres(ctx context.Context, stderr io.Writer) error {
+	if _, err := os.Stat(programs); err != nil {
+		return fmt.Errorf("-install-postgres works at the root of a clone: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "sh", programs, "install", "postgresql")
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("-install-postgres: %w", err)
+	}
+	return nil
 }
 
 // create makes the service's database and returns its URL; "" in memory.

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/fanonce/fanonce/examples/checkout/internal/report"
 )
 
 const (
@@ -61,6 +63,8 @@ func run(ctx context.Context, args []string, openers map[string]Opener, stdout, 
 		return exitBroken
 	case result.Accepted == 0:
 		return exitNoVerdict
+	case !opts.json && !opts.serve && result.Storage == report.Memory && opts.database == "":
+		fmt.Fprintln(stdout, afterMemory)
 	case !opts.json && !opts.serve:
 		fmt.Fprintln(stdout, "Watch such a run in a browser: go run ./examples/checkout -serve")
 	}

@@ -171,6 +171,24 @@ func TestRun_withoutPostgres(t *testing.T) {
 	require.Contains(t, stderr, "NO POSTGRES HERE")
 }
 
+// Not parallel: it changes the environment and the folder.
+func TestRun_installPostgres(t *testing.T) {
+	t.Setenv(pgtest.EnvDatabaseURL, "")
+	t.Setenv(pgtest.EnvBin, pgtest.NoBin)
+	t.Chdir(t.TempDir())
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitOK, run(t.Context(), []string{"-n=5"}, nil, &stdout, &stderr))
+	require.True(t, strings.HasSuffix(stdout.String(), "go run ./examples/checkout -install-postgres\n"), stdout.String())
+
+	require.Equal(t, exitNoVerdict, run(t.Context(), []string{"-n=5", "-install-postgres"}, nil, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "works at the root of a clone")
+
+	require.NoError(t, os.Mkdir(".ci", 0o700))
+	require.NoError(t, os.WriteFile(programs, []byte(`echo "installing: $*"`), 0o600))
+	require.Equal(t, exitNoVerdict, run(t.Context(), []string{"-n=5", "-install-postgres"}, nil, &stdout, &stderr), "it asked for one")
+	require.Contains(t, stderr.String(), "installing: install postgresql")
+}
+
 // Not parallel: it changes the environment.
 func TestRun_databaseThatIsNotThere(t *testing.T) {
 	t.Setenv(pgtest.EnvDatabaseURL, "")

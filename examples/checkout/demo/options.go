@@ -28,6 +28,7 @@ type options struct {
 	database  string
 	keys      keysAddress
 	unsafe    bool
+	install   bool
 	json      bool
 	serve     bool
 	listen    string
@@ -47,6 +48,7 @@ func parseOptions(args []string, openers map[string]Opener, stderr io.Writer) (o
 	flags.StringVar(&o.database, "database", "", "URL of a Postgres whose role may create databases, or memory (default: DATABASE_URL, else this machine's own)")
 	flags.StringVar(&keys, "store", "", "URL of another store for the Keyed and Opaque routes (default: STORE, else the database)")
 	flags.BoolVar(&o.unsafe, "unsafe", false, "without keys: unguarded handlers and plain retries")
+	flags.BoolVar(&o.install, "install-postgres", false, "where there is no Postgres: install one first, with apt-get")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&o.serve, "serve", false, "customers buy until you press Ctrl-C; watch and steer it in a browser")
 	flags.StringVar(&o.listen, "listen", anyPort, "with -serve: the console's address, on this machine")
@@ -78,6 +80,8 @@ func (o *options) check(rest []string) (err error) {
 		return fmt.Errorf("checkout: -n: %d is less than 1", o.checkouts)
 	case o.parallel < 1:
 		return fmt.Errorf("checkout: -c: %d is less than 1", o.parallel)
+	case o.install && o.database != "":
+		return errors.New("checkout: -install-postgres needs no -database")
 	case o.serve && o.unsafe:
 		return errors.New("checkout: -serve shows keys, and -unsafe has none")
 	case !o.serve && o.listen != anyPort:
