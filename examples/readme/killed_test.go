@@ -11,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // A switchboard forwards the calls of checkout, and kills it at one moment: before a call arrives, or before its answer
@@ -81,10 +79,7 @@ func order(t *testing.T, address, key string) string {
 // there is an answer. It is the decline each time, and nothing is left reserved.
 func TestCheckout_killedAtEachPoint(t *testing.T) {
 	t.Parallel()
-	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Durable: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
-	database := "DATABASE_URL=" + cluster.URL("postgres")
+	database := startPostgres(t)
 	inventory, payment, shop := blackboxtest.FreeAddress(t), blackboxtest.FreeAddress(t), blackboxtest.FreeAddress(t)
 	bin := build(t, map[string]string{"localhost:8080": inventory, "localhost:8081": payment}, "inventory", "payment")
 	start(t, bin("inventory"), inventory, database)
@@ -120,11 +115,5 @@ func TestCheckout_killedAtEachPoint(t *testing.T) {
 		break // there are no more moments
 	}
 	require.GreaterOrEqual(t, kills, 6, "reserve, charge and release")
-
-	conn, err := pgx.Connect(t.Context(), cluster.URL("postgres"))
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	var holds int
-	require.NoError(t, conn.QueryRow(t.Context(), "select count(*) from holds").Scan(&holds))
-	require.Zero(t, holds)
+	require.Zero(t, countHolds(t, database))
 }

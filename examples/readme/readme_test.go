@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
-	fence   = regexp.MustCompile("(?s)```.*?```")
+	source = regexp.MustCompile("<!-- from: .* -->")
+	fence  = regexp.MustCompile("(?s)```.*?```")
 	// integration is a row of the table that begins with "| for | line |": folders, and a line of code.
 	integration = regexp.MustCompile("(?m)^\\| (\\[.*\\)) \\| `([^`]*)` \\|$")
 	link        = regexp.MustCompile(`\]\(([^)]*)\)`)
@@ -26,42 +26,24 @@ func readREADME(t *testing.T) string {
 	return string(text)
 }
 
-// Every Go block of the README is a whole file, which the other tests compile and run.
-// Every file is a block, but for the payment service: the README only starts it.
-func TestREADME_showsTheseFiles(t *testing.T) {
-	t.Parallel()
-	text := readREADME(t)
-	names, err := filepath.Glob("*/*.go")
-	require.NoError(t, err)
-	var files []string
-	for _, name := range names {
-		if name == filepath.Join("payment", "main.go") {
-			continue
-		}
-		file, err := os.ReadFile(name)
-		require.NoError(t, err)
-		files = append(files, string(file))
-		require.Contains(t, text, "(examples/readme/"+filepath.ToSlash(name)+")", "the README links the file")
-	}
-	var shown []string
-	for _, b := range goBlock.FindAllStringSubmatch(text, -1) {
-		shown = append(shown, b[1])
-		require.LessOrEqual(t, strings.Count(b[1], "\n"), 60, b[1])
-	}
-	require.ElementsMatch(t, files, shown, "each file is a block, and each block a file")
-}
-
-// A new user sees code soon, and little to read beside it.
+// A new user sees a command soon, and little to read beside code. Each piece of code is short, and part of a file that
+// the other tests compile and run.
 func TestREADME_isShort(t *testing.T) {
 	t.Parallel()
 	text := readREADME(t)
-	first := goBlock.FindStringIndex(text)
-	require.LessOrEqual(t, len(strings.Fields(text[:first[0]])), 120, "words before the first code")
-	require.LessOrEqual(t, strings.Count(goBlock.FindStringSubmatch(text)[1], "\n"), 30, "lines of the first code")
-	beside := integration.ReplaceAllString(fence.ReplaceAllString(text, ""), "| $1 |")
-	require.LessOrEqual(t, len(strings.Fields(beside)), 1200, "words beside the code")
+	before, _, found := strings.Cut(text, "go run ./examples/checkout")
+	require.True(t, found)
+	require.LessOrEqual(t, len(strings.Fields(before)), 150, "words before the first command")
+	beside := integration.ReplaceAllString(source.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), "| $1 |")
+	require.LessOrEqual(t, len(strings.Fields(beside)), 1500, "words beside the code")
+	for _, block := range sourcedBlock.FindAllStringSubmatch(text, -1) {
+		require.NotEmpty(t, block[1], "a block without its source:\n%s", block[2])
+		require.LessOrEqual(t, strings.Count(block[2], "\n"), 12, block[2])
+	}
 	for line := range strings.Lines(text) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 120, line)
+		if !strings.HasPrefix(line, "|") {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 120, line)
+		}
 	}
 }
 

@@ -5,6 +5,10 @@ import (
 	"context"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/fanonce/fanonce/examples/readme/shopapi"
 	"github.com/fanonce/fanonce/sdk"
@@ -33,9 +37,9 @@ func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.R
 
 func refusal(err error) error {
 	if e := sdk.RefusalOf(err); e != nil && e.Code != "" { // a service's own word, such as 402 card-declined
-		return server.Refuse(e.Status, string(e.Code), e.Detail)
+		return &server.StatusError{Status: e.Status, Code: string(e.Code), Detail: e.Detail}
 	}
-	return server.Refuse(http.StatusUnprocessableEntity, "order-refused", err.Error())
+	return server.Refuse(http.StatusUnprocessableEntity, "order-refused", "The order cannot be placed.")
 }
 
 func main() {
@@ -46,8 +50,11 @@ func main() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "shop"})
 	check(err)
 	mux := http.NewServeMux()
-	check(server.Handle(mux, guard, shopapi.Place, server.Keyed, shop{client}.place))
-	check(http.ListenAndServe("localhost:8090", mux))
+	server.MustHandle(mux, guard, shopapi.Place, server.Keyed, shop{client}.place)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	web := &http.Server{Addr: "localhost:8090", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	check(guard.Serve(ctx, web, server.Stop{}))
 }
 
 func check(err error) {

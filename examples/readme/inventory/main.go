@@ -1,4 +1,4 @@
-// Inventory guards a handler whose effects are in Postgres.
+// Inventory serves two typed operations, whose effects are rows of its Postgres.
 package main
 
 import (
@@ -7,39 +7,51 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-
-	"github.com/jackc/pgx/v5/pgxpool"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/examples/readme/shopapi"
-	"github.com/fanonce/fanonce/examples/readme/undo"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 func reserve(ctx context.Context, line shopapi.Line) (hold shopapi.Hold, err error) {
-	key, _ := childkey.FromContext(ctx) // every guarded handler has a key
+	if line.SKU == "" {
+		return hold, server.Refuse(http.StatusUnprocessableEntity, "no-sku", "Say what to reserve.")
+	}
+	key, _ := childkey.FromContext(ctx) // the key of this call: every guarded handler has one
 	err = pgstore.Tx(ctx).QueryRow(ctx, "insert into holds (key, sku) values ($1, $2) returning id",
 		key.String(), line.SKU).Scan(&hold.ID)
 	return hold, err
 }
 
+// release undoes reserve, whether or not it has arrived.
+func release(ctx context.Context, _ contract.Undo[shopapi.Line, shopapi.Hold]) (none struct{}, err error) {
+	fate, err := server.Barrier(ctx) // a late copy of Reserve is refused from now on
+	if err != nil || fate == server.NeverRan {
+		return none, err
+	}
+	forward, _ := server.ForwardKey(ctx) // the key of the call to undo, under which it stored its row
+	_, err = pgstore.Tx(ctx).Exec(ctx, "delete from holds where key = $1", forward.String())
+	return none, err
+}
+
 func main() {
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	store, err := pgstore.OpenURL(ctx, os.Getenv("DATABASE_URL"), pgstore.Config{Migrate: true})
 	check(err)
-	check(pgstore.Migrate(ctx, pool, "")) // "": the default schema
-	_, err = pool.Exec(ctx, "create table if not exists holds (id serial, key text primary key, sku text)")
-	check(err)
-	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{})
-	check(err)
+	defer store.Close()
 	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "inventory", Logger: slog.Default()})
 	check(err)
-	go guard.RunSweeper(ctx) // deletes records past their retention
 	mux := http.NewServeMux()
-	check(server.Handle(mux, guard, shopapi.Reserve, server.Transactional, reserve))
-	check(undo.Handle(mux, guard)) // see "Undo a call"
-	check(http.ListenAndServe("localhost:8080", mux))
+	server.MustHandle(mux, guard, shopapi.Reserve, server.Transactional, reserve)
+	server.MustHandle(mux, guard, shopapi.Release, server.Transactional, release)
+	web := &http.Server{Addr: "localhost:8080", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	check(guard.Serve(ctx, web, server.Stop{}))
 }
 
 func check(err error) {

@@ -11,9 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/signal"
 	"sync/atomic"
-
-	"github.com/jackc/pgx/v5/pgxpool"
+	"syscall"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/examples/readme/shopapi"
@@ -33,7 +34,7 @@ type bank struct{ answerLost atomic.Bool }
 func (b *bank) charge(_ context.Context, p shopapi.Payment) (shopapi.Receipt, error) {
 	switch {
 	case p.Cents == declined:
-		return shopapi.Receipt{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "card-declined"}
+		return shopapi.Receipt{}, server.Refuse(http.StatusPaymentRequired, "card-declined", "The card has no money.")
 	case p.Cents == lost && b.answerLost.CompareAndSwap(false, true):
 		return shopapi.Receipt{}, errors.New("the bank's answer was lost") // 500: nobody knows the outcome
 	}
@@ -51,19 +52,18 @@ func refund(ctx context.Context, undo contract.Undo[shopapi.Payment, shopapi.Rec
 }
 
 func main() {
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	store, err := pgstore.OpenURL(ctx, os.Getenv("DATABASE_URL"), pgstore.Config{Migrate: true})
 	check(err)
-	check(pgstore.Migrate(ctx, pool, ""))
-	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{})
-	check(err)
+	defer store.Close()
 	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "payment", Logger: slog.Default()})
 	check(err)
-	go guard.RunSweeper(ctx)
 	mux := http.NewServeMux()
-	check(server.Handle(mux, guard, shopapi.Charge, server.Opaque, new(bank).charge))
-	check(server.Handle(mux, guard, shopapi.Refund, server.Opaque, refund))
-	check(http.ListenAndServe("localhost:8081", mux))
+	server.MustHandle(mux, guard, shopapi.Charge, server.Opaque, new(bank).charge)
+	server.MustHandle(mux, guard, shopapi.Refund, server.Opaque, refund)
+	web := &http.Server{Addr: "localhost:8081", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	check(guard.Serve(ctx, web, server.Stop{}))
 }
 
 func check(err error) {

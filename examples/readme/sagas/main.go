@@ -8,8 +8,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/readme/shopapi"
 	"github.com/fanonce/fanonce/saga"
@@ -31,10 +29,7 @@ func main() {
 		"inventory": {URL: "http://localhost:8080"}, "payment": {URL: "http://localhost:8081"},
 	}})
 	check(err)
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
-	check(err)
-	check(pgjournal.Migrate(ctx, pool, ""))
-	journal, err := pgjournal.Open(ctx, pool.Config(), pgjournal.Config{})
+	journal, err := pgjournal.OpenURL(ctx, os.Getenv("DATABASE_URL"), pgjournal.Config{Migrate: true})
 	check(err)
 	defer journal.Close()
 	engine, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})

@@ -6,8 +6,6 @@ import (
 	"log"
 	"os"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
@@ -15,10 +13,9 @@ import (
 
 func main() {
 	ctx := context.Background()
-	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	keys, err := pgstore.OpenURL(ctx, os.Getenv("DATABASE_URL"), pgstore.Config{})
 	check(err)
-	keys, err := pgstore.Open(ctx, cfg, pgstore.Config{})
-	check(err)
+	defer keys.Close()
 	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{Namespace: "payment"})
 	check(err)
 	stuck, err := guard.ListStuck(ctx, store.ListRequest{Limit: 100}) // of all namespaces; After has the next page
