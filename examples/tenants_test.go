@@ -73,7 +73,7 @@ func startPayment(t *testing.T) *paymentService {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		forward, _ := server.ForwardHopKey(ctx)
+		forward, _ := server.ForwardKey(ctx)
 		b.refunded = append(b.refunded, b.byKey[forward])
 		return struct{}{}, nil
 	}))
@@ -247,7 +247,7 @@ func TestTenants_undoOfOwnCalls(t *testing.T) {
 		if err != nil || fate == server.NeverRan {
 			return struct{}{}, err
 		}
-		forward, _ := server.ForwardHopKey(ctx)
+		forward, _ := server.ForwardKey(ctx)
 		fan := client.Fanout(childkey.NewContext(ctx, forward)) // as buy made it
 		sdk.Add(fan, chargeCents.UndoneBy(refundCents), undo.Input)
 		return struct{}{}, fan.Undo(childkey.NewContext(ctx, forward))

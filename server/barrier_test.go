@@ -247,7 +247,7 @@ func TestBarrier_errors(t *testing.T) {
 	h, _ := guarded(t, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := server.Barrier(r.Context())
 		require.ErrorIs(t, err, server.ErrNoForwardKey)
-		_, ok := server.ForwardHopKey(r.Context())
+		_, ok := server.ForwardKey(r.Context())
 		require.False(t, ok)
 		_, ok = server.InboundForwardKey(r.Context())
 		require.False(t, ok)

@@ -77,7 +77,7 @@ type Task struct {
 	// [DefaultWaitCap], or Config.Wait if that is longer. Nil means that the caller has no wish.
 	Prefer []string
 	// Cancels is the forward key of an undo, as the forward call had it, for
-	// [Barrier] and [ForwardHopKey]. Zero if the task undoes nothing.
+	// [Barrier] and [ForwardKey]. Zero if the task undoes nothing.
 	Cancels childkey.Key
 	// FirstSent is the time of the first request, from a durable record. Zero
 	// means that it is not known.

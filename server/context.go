@@ -26,15 +26,15 @@ func InboundKey(ctx context.Context) (childkey.Key, bool) {
 	return childkey.Key{}, false
 }
 
-// ForwardHopKey returns what [childkey.FromContext] returned in the run that this
+// ForwardKey returns what [childkey.FromContext] returned in the run that this
 // request undoes: the hop key of the forward key. An undo handler finds the rows
 // of the forward run with it. It undoes the calls of the forward run under
 // childkey.NewContext(ctx, key).
 //
 // The scope and the namespace are those of the undo, which must come from the
-// forward call's caller. ForwardHopKey returns false outside a run, and for a
+// forward call's caller. ForwardKey returns false outside a run, and for a
 // request without a forward key.
-func ForwardHopKey(ctx context.Context) (childkey.Key, bool) {
+func ForwardKey(ctx context.Context) (childkey.Key, bool) {
 	if a := engine.From(ctx); a != nil {
 		return a.Call().ForwardHop, !a.Call().ForwardHop.IsZero()
 	}

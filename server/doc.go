@@ -22,11 +22,11 @@
 // The ctx of a run has these keys. The hop key is made of scope, namespace and inbound key ([childkey.Hop]):
 //
 //	                 of this request       of the request that it undoes
-//	hop key          childkey.FromContext  ForwardHopKey
+//	hop key          childkey.FromContext  ForwardKey
 //	inbound key      InboundKey            InboundForwardKey
 //
 // The hop key is for what the run makes. It is the parent of the run's own calls, and it names the run's rows, because no
-// other caller's request has it. An undo finds those rows and calls by ForwardHopKey. Most handlers need no other key.
+// other caller's request has it. An undo finds those rows and calls by ForwardKey. Most handlers need no other key.
 //
 // The inbound key is for what the caller knows: it is in the caller's log and in its look-ups. Another caller may send the
 // same one, so a row has it together with the scope.
@@ -34,7 +34,7 @@
 // A refusal is a problem (RFC 9457). Its code is also in the Idempotency-Code header.
 // [Config].RenderProblem changes the body, and [Route].Key reads keys from another place.
 //
-// Call [Guard.RunSweeper] in a goroutine of its own, and [Guard.Shutdown] at the end. People
+// [Guard.Serve] serves, sweeps and stops; [Guard.ReadyHandler] is the readiness probe. People
 // resolve keys that no run can end: [Guard.ListStuck], [Guard.Resolve], [Guard.Forget]. A
 // [Route].Reconcile does it by a program. Callers see the state of their key through
 // [Guard.LookupHandler].

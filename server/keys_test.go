@@ -35,7 +35,7 @@ type runKeys struct{ parent, inbound, forward, inboundForward childkey.Key }
 func keysOf(ctx context.Context) (k runKeys) {
 	k.parent, _ = childkey.FromContext(ctx)
 	k.inbound, _ = server.InboundKey(ctx)
-	k.forward, _ = server.ForwardHopKey(ctx)
+	k.forward, _ = server.ForwardKey(ctx)
 	k.inboundForward, _ = server.InboundForwardKey(ctx)
 	return k
 }
@@ -133,9 +133,9 @@ func mustKey(t *testing.T, s store.Store, m inbox.Message) string {
 	return k.String()
 }
 
-// An undo finds the rows and the calls of the forward run with ForwardHopKey: it is the
+// An undo finds the rows and the calls of the forward run with ForwardKey: it is the
 // parent key that the forward run had.
-func TestForwardHopKey(t *testing.T) {
+func TestForwardKey(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
 	g := scopedGuard(t, s, "orders")
