@@ -62,6 +62,10 @@ func (e *exchange) make(call *Call) {
 		e.fail(nil, stop)
 		return
 	}
+	if e.client.cfg.Observer != nil {
+		req := &http.Request{Method: call.Method, URL: u, Host: call.host, Header: e.frozen.header}
+		e.target = e.client.targetOf(req.WithContext(e.caller))
+	}
 	e.loop(call, u)
 }
 

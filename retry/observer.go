@@ -3,6 +3,9 @@ package retry
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -34,22 +37,73 @@ type Event struct {
 	Service, Operation string
 	Key                childkey.Key // show its Digest
 	Attempt                         // the attempt that began or ended; zero for a call
+	Target             Target       // of the call's requests; zero at the beginning of a call, and for a call of [Do]
 
 	// The fields below are zero at a beginning.
 
 	Attempts int       // of the call so far; with every delivery that net/http repeated by itself
 	Outcome  Outcome   // of this attempt alone, or of the call
-	Status   int       // of the last complete answer; 0: none
+	Status   int       // of the last complete answer; 0: none. Over an RPC system it is one that stands for RPCStatus
 	Code     wire.Code // "": none
-	Replayed bool      // the callee says that an earlier attempt had run
-	Elapsed  time.Duration
-	Err      error // nil after a 2xx answer; at the end of a call it is the [*Error] that the call returned
+	// RPCStatus is the status of the last complete answer over an RPC system, as [RPCTransport] tells it; "" over HTTP.
+	RPCStatus string
+	Replayed  bool // the callee says that an earlier attempt had run
+	Elapsed   time.Duration
+	Err       error // nil after a 2xx answer; at the end of a call it is the [*Error] that the call returned
 
 	// Only the end of an attempt has the fields below.
 
 	Deliveries int           // how often the callee may have got it; net/http causes more than 1
 	Action     Action        // what the table says; the call may end all the same
 	Wait       time.Duration // before the next attempt; 0: there is none
+}
+
+// A Target is where the requests of a call go, as a trace shows it. Its fields have the values that OpenTelemetry's
+// conventions ask for.
+type Target struct {
+	System  string // the RPC system, "grpc" or "connectrpc"; "": HTTP
+	Method  string // of HTTP; with a System the full name of the RPC, "stock.v1.Stock/Reserve"
+	Address string // the service's host name, IP address or socket; "": not known
+	Port    int    // 0: none, or not known
+	URL     string // without user, query and fragment, which may hold secrets; "" with a System
+}
+
+// An RPCTransport is a [Config.Transport] whose requests stand for calls of an RPC system. Only an observed client asks it.
+// Its methods are called concurrently.
+type RPCTransport interface {
+	http.RoundTripper
+	// Target returns where the attempts of a call go. It is called before the first one. req has the method, the URL, the
+	// header and the ctx of the call, but no body. It must not be changed.
+	Target(req *http.Request) Target
+	// RPCStatus returns the status that an answer from a target stands for, such as "UNAVAILABLE"; "" if none is known.
+	RPCStatus(to Target, a Answer) string
+}
+
+// targetOf returns where the requests of a call go that begins with req; zero if nobody hears of it.
+func (c *Client) targetOf(req *http.Request) Target {
+	if c.cfg.Observer == nil || req.URL == nil {
+		return Target{}
+	}
+	if t, ok := c.cfg.Transport.(RPCTransport); ok {
+		return t.Target(req)
+	}
+	u := req.URL
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	to := Target{Method: req.Method, Address: u.Hostname(), URL: shown.String()}
+	if req.Host != "" {
+		to.Address = (&url.URL{Host: req.Host}).Hostname()
+		u = &url.URL{Scheme: u.Scheme, Host: req.Host}
+	}
+	switch port, err := strconv.Atoi(u.Port()); {
+	case err == nil:
+		to.Port = port
+	case u.Scheme == "https":
+		to.Port = 443
+	default:
+		to.Port = 80
+	}
+	fill(&to.Method, http.MethodGet)
+	return to
 }
 
 // isObserved reports whether anybody hears of the calls of c.
@@ -64,9 +118,13 @@ func (r *run) event() Event {
 // nil a means that no complete answer came.
 func (r *run) eventOfEnd(began time.Time, outcome Outcome, a *answer, err error) Event {
 	e := r.event()
+	e.Target = r.target
 	e.Attempts, e.Outcome, e.Elapsed, e.Err = r.attempts, outcome, time.Since(began), err
 	if a != nil {
 		e.Status, e.Code, e.Replayed = a.Status, a.code, a.Replayed
+		if t, ok := r.client.cfg.Transport.(RPCTransport); ok && r.client.cfg.Observer != nil {
+			e.RPCStatus = t.RPCStatus(r.target, a.Answer)
+		}
 	}
 	return e
 }

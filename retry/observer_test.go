@@ -210,3 +210,66 @@ func TestObserver_besideLogger(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "call ended Completed in call", tr.log[len(tr.log)-1])
 }
+
+// The events of an attempt say where it goes. A user, a query and a fragment may be secrets, and are not shown.
+func TestObserver_target(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		url, host string
+		want      retry.Target
+	}{
+		{"http://payment.test/charges?card=4242", "", retry.Target{Address: "payment.test", Port: 80, URL: "http://payment.test/charges"}},
+		{"https://ann:secret@payment.test/a%2Fb", "", retry.Target{Address: "payment.test", Port: 443, URL: "https://payment.test/a%2Fb"}},
+		{"http://[::1]:8080", "", retry.Target{Address: "::1", Port: 8080, URL: "http://[::1]:8080"}},
+		{"http://10.0.0.7:8080/charges", "payment.test", retry.Target{Address: "payment.test", Port: 80, URL: "http://10.0.0.7:8080/charges"}},
+	} {
+		tt.want.Method = http.MethodPost
+		for _, keyed := range []bool{true, false} { // a call, and a request that passes
+			events := &recorder{}
+			cfg := over(script(answer(200, "")))
+			cfg.Observer = events
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, tt.url, http.NoBody)
+			require.NoError(t, err)
+			r.Host = tt.host
+			if keyed {
+				r.Header.Set(wire.HeaderKey, `"k"`)
+			}
+			resp, err := newClient(t, cfg).RoundTripper().RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, tt.want, events.attempts[0].Target, tt.url)
+			require.Equal(t, tt.want, events.calls[0].Target, tt.url)
+			require.Empty(t, events.attempts[0].RPCStatus)
+		}
+	}
+}
+
+// An rpcTransport says what its requests stand for.
+type rpcTransport struct{ http.RoundTripper }
+
+func (rpcTransport) Target(req *http.Request) retry.Target {
+	return retry.Target{System: "thrift", Method: req.URL.Path, Address: req.Header.Get("Shard")}
+}
+
+func (rpcTransport) RPCStatus(to retry.Target, a retry.Answer) string {
+	return fmt.Sprint(to.System, " ", a.Status)
+}
+
+func TestObserver_rpcTransport(t *testing.T) {
+	t.Parallel()
+	events := &recorder{}
+	cfg := over(script(fails(errBroken), answer(200, "")))
+	cfg.Observer, cfg.Transport = events, rpcTransport{cfg.Transport}
+	call := post("http://rpc.invalid/Charge")
+	call.Header = http.Header{"Shard": {"eu"}}
+	_, err := newClient(t, cfg).Send(t.Context(), call)
+	require.NoError(t, err)
+	want := retry.Target{System: "thrift", Method: "/Charge", Address: "eu"}
+	require.Len(t, events.attempts, 2)
+	for i, status := range []string{"", "thrift 200"} {
+		require.Equal(t, want, events.attempts[i].Target)
+		require.Equal(t, status, events.attempts[i].RPCStatus)
+	}
+	require.Equal(t, "thrift 200", events.calls[0].RPCStatus)
+	require.Equal(t, want, events.calls[0].Target)
+}

@@ -40,6 +40,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		p.retryable = true
 		return nil, p.giveUp(nil, endOf(p.caller))
 	}
+	p.target = p.client.targetOf(p.req)
 	for {
 		resp, err := p.send()
 		deliveries := p.seen.deliveries(resp)

@@ -38,6 +38,7 @@ type run struct {
 	paid      bool // the budget paid for the attempt
 	retryable bool
 
+	target     Target          // of the requests, if the call is observed
 	attempt    Attempt         // the running one
 	attempting context.Context // its ctx; the caller's before the first
 	begun      time.Time
@@ -103,7 +104,7 @@ func (r *run) observeStart(a Attempt) {
 	r.attempt, r.attempting = a, r.caller
 	if o := r.client.cfg.Observer; o != nil {
 		e := r.event()
-		e.Attempt = a
+		e.Attempt, e.Target = a, r.target
 		r.attempting = o.AttemptStarted(r.caller, e)
 	}
 }

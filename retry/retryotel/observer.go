@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -19,19 +18,6 @@ import (
 
 // scope is the name of the instrumentation.
 const scope = "github.com/fanonce/fanonce/retry/retryotel"
-
-// The attributes of spans and metrics. Those without "fanonce" are of the semantic conventions.
-const (
-	attrService   = attribute.Key("fanonce.service")
-	attrOperation = attribute.Key("fanonce.operation")
-	attrDigest    = attribute.Key("fanonce.key.digest")
-	attrOutcome   = attribute.Key("fanonce.outcome")
-	attrReplayed  = attribute.Key("fanonce.replayed")
-	attrAttempts  = attribute.Key("fanonce.attempts")
-	attrStatus    = attribute.Key("http.response.status_code")
-	attrResend    = attribute.Key("http.request.resend_count")
-	attrError     = attribute.Key("error.type")
-)
 
 // bounds are the buckets of the histograms, in seconds. A call may take as long as its retries.
 var bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
@@ -91,9 +77,8 @@ type address struct{ service, operation string }
 // A callee has the names and attributes of an address, which are made once.
 type callee struct {
 	call, attempt string
-	// ofCall and ofAttempt begin the spans. A sampler sees only the attributes that a span begins with.
-	ofCall, ofAttempt []trace.SpanStartOption
-	replays           []metric.AddOption
+	ofCall        []trace.SpanStartOption
+	replays       []metric.AddOption
 }
 
 func (o *Observer) callee(service, operation string) *callee {
@@ -101,11 +86,11 @@ func (o *Observer) callee(service, operation string) *callee {
 	if c, ok := o.callees.Load(at); ok {
 		return c.(*callee) //nolint:errcheck // nothing else is stored
 	}
-	names := trace.WithAttributes(attrService.String(service), attrOperation.String(operation))
+	names := []attribute.KeyValue{attrService.String(service), attrOperation.String(operation)}
 	c, _ := o.callees.LoadOrStore(at, &callee{
 		call: "call " + service + " " + operation, attempt: "attempt " + service + " " + operation,
-		ofCall: []trace.SpanStartOption{names}, ofAttempt: []trace.SpanStartOption{names, trace.WithSpanKind(trace.SpanKindClient)},
-		replays: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attrService.String(service), attrOperation.String(operation)))},
+		ofCall:  []trace.SpanStartOption{trace.WithAttributes(names...)},
+		replays: []metric.AddOption{metric.WithAttributes(names...)},
 	})
 	return c.(*callee) //nolint:errcheck // nothing else is stored
 }
@@ -117,7 +102,7 @@ func (o *Observer) CallStarted(ctx context.Context, e retry.Event) context.Conte
 	}
 	to := o.callee(e.Service, e.Operation)
 	ctx, span := o.tracer.Start(ctx, to.call, to.ofCall...)
-	if span.IsRecording() { // else nothing is computed
+	if span.IsRecording() { // else the digest is not computed
 		span.SetAttributes(attrDigest.String(e.Key.Digest()))
 	}
 	return ctx
@@ -128,13 +113,9 @@ func (o *Observer) AttemptStarted(ctx context.Context, e retry.Event) context.Co
 	if o.next != nil {
 		ctx = o.next.AttemptStarted(ctx, e)
 	}
-	to := o.callee(e.Service, e.Operation)
-	ctx, span := o.tracer.Start(ctx, to.attempt, to.ofAttempt...)
+	ctx, span := o.tracer.Start(ctx, o.callee(e.Service, e.Operation).attempt, startOf(&e)...)
 	if span.IsRecording() {
 		span.SetAttributes(attrDigest.String(e.Key.Digest()))
-		if e.Number > 1 {
-			span.SetAttributes(attrResend.Int(e.Number - 1))
-		}
 	}
 	return ctx
 }
@@ -178,29 +159,11 @@ func (o *Observer) Prepare(_ int, r *http.Request) error {
 // describe writes how a call or an attempt ended. The text of an error may hold data: only its kind is written.
 func describe(span trace.Span, e retry.Event) {
 	span.SetAttributes(attrOutcome.String(e.Outcome.String()))
-	if e.Status != 0 {
-		span.SetAttributes(attrStatus.Int(e.Status))
-	}
+	span.SetAttributes(statusOf(&e)...)
 	if e.Err != nil {
-		kind := errorType(e)
+		kind := errorType(&e)
 		span.SetAttributes(attrError.String(kind))
 		span.SetStatus(codes.Error, kind)
-	}
-}
-
-// errorType is the kind of an error, with few values: the problem code, else the status, else the kind of the error.
-func errorType(e retry.Event) string {
-	switch {
-	case e.Code != "":
-		return string(e.Code)
-	case e.Status != 0:
-		return strconv.Itoa(e.Status)
-	case errors.Is(e.Err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(e.Err, context.Canceled):
-		return "canceled"
-	default:
-		return "connection"
 	}
 }
 

@@ -3,8 +3,11 @@ package retryotel_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -111,32 +114,133 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A nameSampler keeps the spans of one operation. It sees only the attributes that a span begins with.
-type nameSampler struct{ operation string }
-
-func (s nameSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	for _, a := range p.Attributes {
-		if a.Key == "fanonce.operation" && a.Value.AsString() == s.operation {
-			return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
-		}
-	}
-	return sdktrace.SamplingResult{Decision: sdktrace.Drop}
+// A sampler remembers the attributes that spans begin with: it sees no others.
+type sampler struct {
+	mu    sync.Mutex
+	began map[string][]string // by the span's name
 }
 
-func (nameSampler) Description() string { return "by name" }
+func (s *sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var attrs []string
+	for _, a := range p.Attributes {
+		attrs = append(attrs, string(a.Key)+"="+a.Value.String())
+	}
+	s.began[fmt.Sprint(p.Name, " ", len(s.began))] = attrs
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
+}
 
-func TestSpans_samplersSeeTheNames(t *testing.T) {
+func (*sampler) Description() string { return "all" }
+
+// attributes returns those of a span, without ours.
+func attributes(s sdktrace.ReadOnlySpan) []string {
+	var attrs []string
+	for _, a := range s.Attributes() {
+		if !strings.HasPrefix(string(a.Key), "fanonce.") {
+			attrs = append(attrs, string(a.Key)+"="+a.Value.String())
+		}
+	}
+	return attrs
+}
+
+// twice makes a call with two attempts over a transport, and returns what a sampler saw, and the spans.
+func twice(t *testing.T, url string, over http.RoundTripper) (*sampler, []sdktrace.ReadOnlySpan) {
+	t.Helper()
+	seen, spans := &sampler{began: make(map[string][]string)}, tracetest.NewSpanRecorder()
+	o, err := retryotel.New(retryotel.Config{TracerProvider: sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(seen), sdktrace.WithSpanProcessor(spans))})
+	require.NoError(t, err)
+	client, err := retry.New(retry.Config{
+		Observer: o, Transport: over, Backoff: retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
+	})
+	require.NoError(t, err)
+	_, err = client.Send(t.Context(), retry.Call{
+		Service: "payment", Operation: "charge", Method: http.MethodPut, URL: url, Key: childkey.MustParse("secret-key"),
+	})
+	require.NoError(t, err)
+	return seen, spans.Ended()
+}
+
+// once503 answers 503 once, and then 200.
+type once503 struct{ requests int }
+
+func (o *once503) RoundTrip(r *http.Request) (*http.Response, error) {
+	status := http.StatusOK
+	if o.requests++; o.requests == 1 {
+		status = http.StatusServiceUnavailable
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, ProtoMajor: 1, Request: r}, nil
+}
+
+// The spans have the attributes of the conventions. Those that are known at their beginning are there then.
+func TestSpans_http(t *testing.T) {
 	t.Parallel()
-	for operation, want := range map[string]int{"charge": 2, "refund": 0} {
-		spans := tracetest.NewSpanRecorder()
-		o, err := retryotel.New(retryotel.Config{TracerProvider: sdktrace.NewTracerProvider(
-			sdktrace.WithSampler(nameSampler{operation}), sdktrace.WithSpanProcessor(spans))})
-		require.NoError(t, err)
-		e := retry.Event{Service: "payment", Operation: "charge", Key: childkey.MustParse("k")}
-		call := o.CallStarted(t.Context(), e)
-		o.AttemptEnded(o.AttemptStarted(call, e), e)
-		o.CallEnded(call, e)
-		require.Len(t, spans.Ended(), want, operation)
+	seen, spans := twice(t, "https://ann:secret@payment.test:8443/charges/7?card=secret", new(once503))
+	ours := []string{"fanonce.service=payment", "fanonce.operation=charge"}
+	to := []string{
+		"server.address=payment.test", "server.port=8443",
+		"http.request.method=PUT", "url.full=https://payment.test:8443/charges/7",
+	}
+	require.Equal(t, map[string][]string{
+		"call payment charge 0":    ours,
+		"attempt payment charge 1": slices.Concat(ours, []string{"fanonce.attempt=1"}, to),
+		"attempt payment charge 2": slices.Concat(ours, []string{"fanonce.attempt=2"}, to, []string{"http.request.resend_count=1"}),
+	}, seen.began)
+	require.Len(t, spans, 3)
+	require.Equal(t, append(to, "http.response.status_code=503", "error.type=503"), attributes(spans[0]))
+	require.Equal(t, append(to, "http.request.resend_count=1", "http.response.status_code=200"), attributes(spans[1]))
+	require.Equal(t, []string{"http.response.status_code=200"}, attributes(spans[2]))
+	for _, span := range spans {
+		require.NotContains(t, fmt.Sprint(span.Attributes(), span.Status()), "secret")
+	}
+}
+
+// An rpc is a transport over gRPC, as package sdkgrpc has it.
+type rpc struct{ once503 }
+
+func (*rpc) Target(*http.Request) retry.Target {
+	return retry.Target{System: "grpc", Method: "bank.v1.Payment/Charge", Address: "payment.test", Port: 443}
+}
+
+func (*rpc) RPCStatus(_ retry.Target, a retry.Answer) string {
+	return map[int]string{503: "UNAVAILABLE", 200: "OK"}[a.Status]
+}
+
+// Over an RPC system there is nothing of HTTP.
+func TestSpans_rpc(t *testing.T) {
+	t.Parallel()
+	seen, spans := twice(t, "http://grpc.invalid/bank.v1.Payment/Charge", new(rpc))
+	to := []string{"server.address=payment.test", "server.port=443", "rpc.system.name=grpc", "rpc.method=bank.v1.Payment/Charge"}
+	require.Equal(t, append([]string{"fanonce.service=payment", "fanonce.operation=charge", "fanonce.attempt=2"}, to...), seen.began["attempt payment charge 2"])
+	require.Equal(t, append(to, "rpc.status_code=UNAVAILABLE", "error.type=UNAVAILABLE"), attributes(spans[0]))
+	require.Equal(t, append(to, "rpc.status_code=OK"), attributes(spans[1]))
+	require.Equal(t, []string{"rpc.status_code=OK"}, attributes(spans[2]))
+}
+
+// What the client ended has gRPC's status too. A method that HTTP does not know is one value.
+func TestSpans_ends(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	o, err := retryotel.New(retryotel.Config{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		to   retry.Target
+		err  error
+		want []string
+	}{
+		{retry.Target{System: "grpc"}, context.DeadlineExceeded, []string{"rpc.status_code=DEADLINE_EXCEEDED", "error.type=timeout"}},
+		{retry.Target{System: "grpc"}, context.Canceled, []string{"rpc.status_code=CANCELLED", "error.type=canceled"}},
+		{retry.Target{System: "connectrpc"}, context.Canceled, []string{"error.type=canceled"}},
+		{retry.Target{Method: "BREW"}, io.ErrUnexpectedEOF, []string{"http.request.method=_OTHER", "error.type=connection"}},
+	} {
+		e := retry.Event{Service: "payment", Operation: "charge", Target: tt.to, Err: tt.err}
+		o.AttemptEnded(o.AttemptStarted(t.Context(), e), e)
+		ended := spans.Ended()
+		got := attributes(ended[len(ended)-1])
+		for _, want := range tt.want {
+			require.Contains(t, got, want)
+		}
 	}
 }
 
@@ -222,13 +326,13 @@ func call(o *retryotel.Observer) {
 	o.CallEnded(ctx, retry.Event{Service: "payment", Operation: "charge", Outcome: retry.Completed, Replayed: true})
 }
 
-// A call that nobody samples computes no digest and no attribute, and the next observer hears of it.
+// A call that nobody samples computes no digest, and the next observer hears of it.
 func TestUnsampled_allocates(t *testing.T) {
 	var n events
 	o := unsampled(t, &n)
 	call(o)
 	require.Equal(t, events{2, 1, 1}, n)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { call(o) }), 4.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { call(o) }), 6.0)
 }
 
 func BenchmarkUnsampled(b *testing.B) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 )
 
@@ -87,6 +88,16 @@ func (c *connectStub) invoke(ctx context.Context, header http.Header) (answer, e
 	a, err := c.end(ctx, err)
 	c.note(&a, err)
 	return a, err
+}
+
+func (c *connectStub) target() retry.Target {
+	peer := c.req.Peer()
+	to := retry.Target{System: systemConnect}
+	if peer.Protocol != connect.ProtocolConnect {
+		to.System = systemGRPC
+	}
+	to.Address, to.Port = splitTarget(peer.Addr)
+	return to
 }
 
 // end returns how an attempt ended that failed with err. Only an error of the callee's is an answer.

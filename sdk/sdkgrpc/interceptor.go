@@ -40,7 +40,7 @@ func UnaryClientInterceptor(client *sdk.Client, service string) (grpc.UnaryClien
 		if e := evidenceFrom(ctx); e != nil && e.method == method {
 			return invoker(ctx, method, req, reply, cc, opts...) // an attempt of an operation, which has its key
 		}
-		return c.call(ctx, method, req, hasSideEffects(method), &stub{once: func(ctx context.Context, more ...grpc.CallOption) error {
+		return c.call(ctx, method, req, hasSideEffects(method), &stub{conn: cc, once: func(ctx context.Context, more ...grpc.CallOption) error {
 			return invoker(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], more...)...)
 		}})
 	}, nil
@@ -49,6 +49,7 @@ func UnaryClientInterceptor(client *sdk.Client, service string) (grpc.UnaryClien
 // A stub is the invocation of a generated client.
 type stub struct {
 	last
+	conn *grpc.ClientConn
 	once func(ctx context.Context, more ...grpc.CallOption) error
 }
 
@@ -57,6 +58,8 @@ func (s *stub) invoke(ctx context.Context, header http.Header) (answer, error) {
 	s.note(&a, err)
 	return a, err
 }
+
+func (s *stub) target() retry.Target { return targetOf(s.conn) }
 
 // A CallInfo says more about one call of a generated client.
 type CallInfo struct {

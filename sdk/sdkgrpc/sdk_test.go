@@ -45,10 +45,8 @@ func TestFanout(t *testing.T) {
 			require.Equal(t, d.name+" tea", hold.GetSku())
 		}
 		for range 2 {
-			undo := d.client.Fanout(ctx)
 			in := contract.Undo[*stockpb.ReserveRequest, *stockpb.Hold]{Input: line(d.name + " tea")}
-			sdk.AddUndo(undo, release, reserve.For("line-1"), in)
-			require.NoError(t, undo.Wait())
+			require.NoError(t, sdk.CallUndo(ctx, d.client, reserve.UndoneBy(release).For("line-1"), in))
 		}
 		s.requireOnce(t, 2*(i+1))
 		require.Equal(t, 1, s.released[d.name+" tea"])

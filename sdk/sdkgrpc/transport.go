@@ -38,6 +38,7 @@ type transport struct {
 // a status of the callee's.
 type invocation interface {
 	invoke(ctx context.Context, header http.Header) (answer, error)
+	target() retry.Target // without the Method
 }
 
 // An answer is the end of an attempt.
