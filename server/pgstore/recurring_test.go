@@ -2,11 +2,16 @@ package pgstore_test
 
 import (
 	"flag"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/server/internal/gauges"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
@@ -69,4 +74,86 @@ func TestRecurring_readsABoundedPart(t *testing.T) {
 	all, err := s.Reader().List(t.Context(), store.ListRequest{States: []store.State{store.StateInProgress, store.StateUnknown}, Effect: store.Opaque, Limit: 1000})
 	require.NoError(t, err)
 	t.Logf("the reconciler's list: %v for %d records", time.Since(began), len(all))
+}
+
+// untilGauges returns the numbers, by gauge and attribute, as soon as those of the given names are known.
+func untilGauges(t *testing.T, n *gauges.Numbers, names ...string) (known map[string]float64) {
+	t.Helper()
+	until(t, "the numbers are known", func() bool {
+		known = make(map[string]float64)
+		n.Each(func(g *gauges.Gauge, by string, value float64) { known[strings.TrimSpace(g.Name+" "+by)] = value })
+		return !slices.ContainsFunc(names, func(name string) bool { _, ok := known[name]; return !ok })
+	})
+	return known
+}
+
+const (
+	gaugedRecords = 100_000
+	gaugedUnknown = 3_000 // of these
+)
+
+// fillForGauges makes records of which a quarter has expired, and a note for each that needs a person.
+func fillForGauges(t *testing.T, look *pgxpool.Pool, indexed bool) {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(t.Context(), look.Config())
+	require.NoError(t, err)
+	defer pool.Close()
+	exec(t, pool, `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at, replay_until, status)
+		select gen_random_uuid(), gen_random_uuid(), 1, case when n <= $1 then 4 when n % 50 = 0 then 1 else 2 end, 2, 1,
+			now() - n * interval '1 second', now() + interval '1 hour', now() + (n % 4 - 1) * interval '1 hour' + interval '1 minute', now() - interval '1 day', 200
+		from generate_series(1, $2) n`, gaugedUnknown, gaugedRecords)
+	exec(t, pool, `insert into idempotency_attention (created_at, noted_at, fence, key, state)
+		select created_at, now(), fence, key, state from idempotency where state = 4`)
+	exec(t, pool, "vacuum analyze idempotency, idempotency_attention")
+	if indexed {
+		require.NoError(t, pgstore.AddReaderIndexes(t.Context(), pool, ""))
+	}
+}
+
+// recordsRead returns how many records all sessions that have ended read in scans of the table, and by indexes.
+func recordsRead(t *testing.T, look *pgxpool.Pool) (scanned, fetched int64) {
+	t.Helper()
+	untilReported(t, look)
+	const counts = "select seq_tup_read, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'idempotency'::regclass"
+	require.NoError(t, look.QueryRow(t.Context(), counts).Scan(&scanned, &fetched))
+	return scanned, fetched
+}
+
+// What a scrape asks reads a bounded part of the records, and no table as a whole. The count of StatsEvery is the control: the
+// server sees that it reads everything.
+func TestRecurring_gauges(t *testing.T) {
+	t.Parallel()
+	for _, indexed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("indexed %t", indexed), func(t *testing.T) {
+			t.Parallel()
+			look := pgtest.NewPool(t, pgstore.Migrate)
+			fillForGauges(t, look, indexed)
+			scanned, fetched := recordsRead(t, look)
+			s := openOn(t, look, pgstore.Config{})
+			n := gauges.Watch(s, 0)
+			known := untilGauges(t, n, gauges.Up.Name, gauges.Size.Name)
+			n.Stop()
+			s.Close()
+			require.EqualValues(t, 1, known[gauges.Up.Name])
+			require.EqualValues(t, store.AttentionLimit, known[gauges.Attention.Name+" unknown"])
+			require.InDelta(t, gaugedRecords, known[gauges.Estimated.Name], gaugedRecords/100)
+			require.InDelta(t, time.Hour.Seconds(), known[gauges.SweepLag.Name], 120)
+			require.NotContains(t, known, gauges.Records.Name+" unknown", "nobody asked for a count")
+			_, found := known[gauges.OldestRun.Name]
+			require.Equal(t, indexed, found, "the age of the oldest run needs the index of times")
+			scannedNow, fetchedNow := recordsRead(t, look)
+			t.Logf("of %d records, %d were fetched by indexes", gaugedRecords, fetchedNow-fetched)
+			require.Zero(t, scannedNow-scanned, "records read by a scan of the table")
+			require.LessOrEqual(t, fetchedNow-fetched, int64(store.AttentionLimit+10_000+store.MaxYoung))
+
+			s = openOn(t, look, pgstore.Config{})
+			n = gauges.Watch(s, time.Hour)
+			known = untilGauges(t, n, gauges.Records.Name+" unknown")
+			n.Stop()
+			s.Close()
+			require.EqualValues(t, gaugedUnknown, known[gauges.Records.Name+" unknown"])
+			scanned, _ = recordsRead(t, look)
+			require.EqualValues(t, gaugedRecords, scanned-scannedNow)
+		})
+	}
 }
