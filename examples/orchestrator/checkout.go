@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
 
@@ -15,9 +17,9 @@ type answer struct {
 	Calls  map[string]effect `json:"calls"`
 }
 
-// checkout fans out to the three hops. Run again under the same key, on
-// whatever replica, it sends the same child keys, and the hops replay what
-// they did.
+// checkout reserves and charges at the same time, and sends the receipt once both are done: what cannot be undone comes
+// last. Run again under the same key, on whatever replica, it sends the same child keys, and the hops replay what they
+// did. If a hop refuses for good, what the others did is undone before the refusal is stored.
 func (s *service) checkout(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	tenant, err := hosting.Tenant(r)
@@ -31,27 +33,21 @@ func (s *service) checkout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fan := s.hops.Fanout(ctx)
-	branches := map[string]*sdk.Future[effect]{
-		"inventory.reserve":    sdk.Add(fan, reserve, in),
-		"payment.charge":       sdk.Add(fan, charge, in),
-		"notification.receipt": sdk.Add(fan, receipt, in),
-	}
-	_ = fan.Wait() // every branch is looked at below
-	out := answer{Tenant: tenant, Calls: make(map[string]effect, len(branches))}
-	end := retry.Completed
-	for name, branch := range branches {
-		call, err := branch.Get(ctx)
-		outcome := outcomeOf(err)
-		if failed := new(retry.Error); errors.As(err, &failed) {
-			call.Key = failed.Key.String()
+	hold, paid := sdk.Add(fan, reserve, in), sdk.Add(fan, charge, in)
+	sdk.AddFunc(fan, "notification.receipt", func(ctx context.Context) (effect, error) {
+		_, notHeld := hold.Get(ctx)
+		_, notPaid := paid.Get(ctx)
+		if err := cmp.Or(notHeld, notPaid); err != nil {
+			return effect{}, err
 		}
-		out.Calls[name] = call
-		end = worse(end, outcome)
-	}
-	switch end {
-	case retry.Completed:
+		return sdk.Call(ctx, s.hops, receipt, in)
+	})
+	err = fan.Wait()
+	out := answer{Tenant: tenant, Calls: callsOf(fan)}
+	switch {
+	case err == nil:
 		hosting.WriteJSON(w, http.StatusOK, out)
-	case retry.Rejected:
+	case !sdk.Resumable(err) && fan.Undo(ctx) == nil:
 		hosting.WriteJSON(w, http.StatusPaymentRequired, out)
 	default: // not stored: the next call runs again, and the hops say what became of it
 		w.Header().Set("Retry-After", "1")
@@ -59,28 +55,15 @@ func (s *service) checkout(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outcomeOf returns how a branch ended. A call whose effect happened counts as
-// completed, whether its answer could be had or not.
-func outcomeOf(err error) retry.Outcome {
-	failed := new(retry.Error)
-	switch {
-	case err == nil:
-		return retry.Completed
-	case errors.As(err, &failed):
-		return failed.Outcome
+// callsOf returns the effect of each branch, or the key of its call where there is none.
+func callsOf(fan *sdk.Fanout) map[string]effect {
+	calls := make(map[string]effect)
+	for name, result := range fan.Results() {
+		call, _ := result.Value.(effect)
+		if failed := new(retry.Error); errors.As(result.Err, &failed) {
+			call.Key = failed.Key.String()
+		}
+		calls[name] = call
 	}
-	return retry.Unknown
-}
-
-// worse returns what two branches come to: a rejection is final only when
-// nothing is open any more.
-func worse(a, b retry.Outcome) retry.Outcome {
-	open := func(o retry.Outcome) bool { return o == retry.Unknown || o == retry.NotSent }
-	switch {
-	case open(a) || open(b):
-		return retry.Unknown
-	case a == retry.Rejected || b == retry.Rejected:
-		return retry.Rejected
-	}
-	return retry.Completed
+	return calls
 }
