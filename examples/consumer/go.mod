@@ -6,7 +6,7 @@ replace github.com/fanonce/fanonce => ../..
 
 require (
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/nats-io/nats-server/v2 v2.12.3
 	github.com/nats-io/nats.go v1.48.0
 	github.com/rabbitmq/amqp091-go v1.15.0

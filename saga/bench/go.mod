@@ -9,7 +9,7 @@ require (
 	github.com/dbos-inc/dbos-transact-golang v1.8.0
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/stretchr/testify v1.12.1
 )
 

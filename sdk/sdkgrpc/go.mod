@@ -10,7 +10,7 @@ require (
 	connectrpc.com/connect v1.20.0
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
 	github.com/fanonce/fanonce/server/guardgrpc v0.0.0-00010101000000-000000000000
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/net v0.57.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800

@@ -11,7 +11,7 @@ require (
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
 	github.com/fanonce/fanonce/server/redisstore v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/spf13/cobra v1.10.1
 	github.com/stretchr/testify v1.12.1

@@ -7,7 +7,7 @@ replace github.com/fanonce/fanonce => ../../..
 require (
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/redis/go-redis/v9 v9.7.3
 	github.com/stretchr/testify v1.12.1
 )
