@@ -29,6 +29,7 @@ type keysData struct {
 	All        string       // The filter as a query, for a verb on all matches.
 	FirstQuery template.URL // The query of the first page.
 	Letters    bool         // The rows are dead letters.
+	Elsewhere  elsewhere
 }
 
 // A keyRow is one key in a list.
@@ -51,8 +52,7 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 		q.Set("state", stateDeadLetter)
 		at, p.Title, p.Nav = "/letters", "Dead letters", "letters"
 	}
-	s, ok := c.store(q.Get("in"))
-	if !ok {
+	if _, ok := c.store(q.Get("in")); !ok {
 		c.fail(w, r, http.StatusNotFound, "The console has no such store.")
 		return
 	}
@@ -67,7 +67,8 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := keysData{Source: s.Name, Sources: c.storeNames(), Filter: f, First: cursor == store.Cursor{}, Letters: f.State == stateDeadLetter}
+	s, others := c.storeInNeed(r.WithContext(ctx), q.Get("in"), &f)
+	d := keysData{Elsewhere: others, Source: s.Name, Sources: c.storeNames(), Filter: f, First: cursor == store.Cursor{}, Letters: f.State == stateDeadLetter}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
 	records, err := f.read(ctx, s.Reader, cursor, pageRows)
 	d.Failure = c.explain(r, err)
@@ -86,10 +87,15 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 
 // read returns one page of the keys that the filter matches.
 func (k *keyFilter) read(ctx context.Context, from store.Reader, at store.Cursor, limit int) ([]store.Record, error) {
-	if k.Windowed() {
-		return from.Browse(ctx, k.browseRequest(time.Now(), at, limit))
+	if !k.Windowed() {
+		return from.List(ctx, k.listRequest(at, limit))
 	}
-	return from.List(ctx, k.listRequest(at, limit))
+	// An age is by the store's clock, which each record has. Without a youngest record there are no others.
+	youngest, err := from.Browse(ctx, store.BrowseRequest{From: time.Unix(0, 0), Limit: 1})
+	if err != nil || len(youngest) == 0 {
+		return nil, err
+	}
+	return from.Browse(ctx, k.browseRequest(youngest[0].Now, at, limit))
 }
 
 func (c *Console) storeNames() []string {

@@ -20,8 +20,10 @@ const needsOfSource = 50
 // overviewData is the page that a person opens first: one list of all that needs a person, the oldest first.
 type overviewData struct {
 	Needs   []need
+	Total   int64 // with those that More leads to
+	AtLeast bool  // a source could not be read, or counts no further
 	Unread  []unreadSource
-	More    []sourceLink // lists that have more than the page shows
+	More    []moreLink // lists that have more than the page shows
 	Sources []sourceLink
 }
 
@@ -34,6 +36,7 @@ type need struct {
 	Detail     string
 	At, Now    time.Time // by the clock of the source
 	Verbs      []verb
+	Step       string // that a verb about one step is for; "": there is none
 }
 
 // An unreadSource could not be asked: it is not known whether something there needs a person.
@@ -42,10 +45,17 @@ type unreadSource struct{ Name, Noun, Failure string }
 // A sourceLink leads to a list of one source.
 type sourceLink struct{ Name, Noun, Link string }
 
+// A moreLink leads to the list of things that the page leaves out.
+type moreLink struct {
+	sourceLink
+	Count   int64 // how many are left out, as far as it is known
+	AtLeast bool  // there may be more than Count
+}
+
 // findings are what one source says.
 type findings struct {
 	needs  []need
-	more   []sourceLink
+	more   []moreLink
 	unread *unreadSource
 }
 
@@ -64,6 +74,12 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	all.Wait()
 	d := overviewData{Sources: c.sourceLinks()}
 	for _, f := range found {
+		d.Total += int64(len(f.needs))
+		d.AtLeast = d.AtLeast || f.unread != nil
+		for _, more := range f.more {
+			d.Total += more.Count
+			d.AtLeast = d.AtLeast || more.AtLeast
+		}
 		d.Needs = append(d.Needs, f.needs...)
 		d.More = append(d.More, f.more...)
 		if f.unread != nil {
@@ -87,10 +103,39 @@ func (c *Console) keysInNeed(r *http.Request, s *Store, operator bool) (f findin
 			f.needs = append(f.needs, c.keyNeed(s, &keyRow{records[i], s.Name}, kind, operator))
 		}
 		if len(records) == needsOfSource {
-			f.more = append(f.more, c.keyList(s.Name, kind))
+			f.more = append(f.more, c.moreKeys(r, s, kind))
 		}
 	}
 	return f
+}
+
+// moreKeys leads to the keys that keysInNeed leaves out, and counts them.
+func (c *Console) moreKeys(r *http.Request, s *Store, kind string) moreLink {
+	more := moreLink{sourceLink: c.keyList(s.Name, kind), AtLeast: true}
+	a, err := s.Reader.Attention(r.Context())
+	if err != nil {
+		c.explain(r, err) // the log has it
+		return more
+	}
+	n := a.Unknown + a.Quarantined
+	if kind == stateDeadLetter {
+		n = a.DeadLetters
+	}
+	more.Count, more.AtLeast = max(n-needsOfSource, 0), a.Unknown+a.Quarantined+a.DeadLetters >= store.AttentionLimit
+	return more
+}
+
+// moreSagas leads to the stuck sagas that sagasInNeed leaves out, and counts them.
+func (c *Console) moreSagas(r *http.Request, s *Sagas) moreLink {
+	more := moreLink{sourceLink: c.sagaList(s.Name, journal.Stuck.String()), AtLeast: true}
+	stats, err := s.Reader.Stats(r.Context())
+	if err != nil {
+		c.explain(r, err) // the log has it
+		return more
+	}
+	more.Count = max(stats.ByStatus[journal.Stuck]-needsOfSource, 0)
+	more.AtLeast = stats.ByStatus[journal.Stuck] >= journal.StatsLimit
+	return more
 }
 
 func (c *Console) keyNeed(s *Store, k *keyRow, kind string, operator bool) need {
@@ -122,7 +167,9 @@ func (c *Console) keyNeed(s *Store, k *keyRow, kind string, operator bool) need 
 
 // sagasInNeed asks a journal for its stuck sagas.
 func (c *Console) sagasInNeed(r *http.Request, s *Sagas, operator bool) (f findings) {
-	records, err := s.Reader.Browse(r.Context(), journal.BrowseRequest{Statuses: []journal.Status{journal.Stuck}, Limit: needsOfSource})
+	records, err := s.Reader.Browse(r.Context(), journal.BrowseRequest{
+		Statuses: []journal.Status{journal.Stuck}, OldestFirst: true, Limit: needsOfSource,
+	})
 	if err != nil {
 		f.unread = &unreadSource{s.Name, "sagas", c.explain(r, err)}
 		return f
@@ -138,11 +185,15 @@ func (c *Console) sagasInNeed(r *http.Request, s *Sagas, operator bool) (f findi
 		}
 		if operator && s.Operator != nil {
 			n.Verbs = sagaVerbsFor(&row)
+			if step := stuckStep(&row); step != nil {
+				n.Step = step.Plan.Name
+				n.Verbs = append(stepVerbsFor(&row, step, s.Operator.HasDefinition(row.Plan)), n.Verbs...)
+			}
 		}
 		f.needs = append(f.needs, n)
 	}
 	if len(records) == needsOfSource {
-		f.more = []sourceLink{c.sagaList(s.Name, journal.Stuck.String())}
+		f.more = []moreLink{c.moreSagas(r, s)}
 	}
 	return f
 }

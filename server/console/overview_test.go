@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/store"
@@ -77,6 +79,103 @@ func TestOverview_needs(t *testing.T) {
 	seen := newSite(t, console.Config{Stores: []console.Store{{Name: "old", Reader: old.Reader()}}}).get("/").text()
 	require.Contains(t, seen, "3 things that need a person")
 	require.NotContains(t, seen, "<button name=\"verb\"", "nothing can be changed")
+}
+
+// A crowdedJournal has 73 stuck sagas. Its clock is a day ahead.
+type crowdedJournal struct{ journal.Reader }
+
+const crowd = 73
+
+func (crowdedJournal) Stats(context.Context) (journal.Stats, error) {
+	return journal.Stats{ByStatus: map[journal.Status]int64{journal.Stuck: crowd}}, nil
+}
+
+func (crowdedJournal) Plans(context.Context) ([]journal.PlanRecord, error) { return nil, nil }
+
+func (crowdedJournal) Browse(_ context.Context, req journal.BrowseRequest) (found []journal.Record, err error) {
+	now := time.Now().Add(24 * time.Hour)
+	for i := range min(req.Limit, crowd) {
+		age := time.Duration(i+1) * time.Minute // the youngest first
+		if req.OldestFirst {
+			age = time.Duration(crowd-i) * time.Minute
+		}
+		var rec journal.Record
+		rec.Name, rec.Status, rec.CreatedAt, rec.Now = "checkout", journal.Stuck, now.Add(-age), now
+		if !rec.CreatedAt.Before(req.From) {
+			found = append(found, rec)
+		}
+	}
+	return found, nil
+}
+
+// The first view has the sagas that have waited longest, and says how many it leaves out.
+func TestOverview_crowded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: crowdedJournal{}}}})
+	text := s.get("/").text()
+	require.Contains(t, text, "<h1>73 things that need a person</h1>")
+	require.Contains(t, text, "<b>1 h 13 min</b> ago")
+	require.NotContains(t, text, "<b>23 min</b> ago", "the youngest are left out")
+	require.Contains(t, text, "23 younger sagas of shop are not shown here")
+	require.Contains(t, s.get("/sagas?status=stuck").text(), "1 h 13 min")
+}
+
+// A list of ages is by the clock of its source, and offers ages only where they count.
+func TestLists_ages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := newSite(t, console.Config{
+		Stores: []console.Store{{Name: "orders", Reader: aheadStore{f.Reader()}}}, Sagas: []console.Sagas{{Name: "shop", Reader: crowdedJournal{}}},
+	})
+	require.Equal(t, 8, strings.Count(s.get("/keys?state=any").text(), "<tr data-row>"))
+	require.Contains(t, s.get("/keys?state=any&older=10m&within=20m").text(), "No key of orders matches.")
+	require.Equal(t, 10, strings.Count(s.get("/sagas?status=any&within=10m").text(), "<tr data-row>"))
+	for at, want := range map[string]bool{"/keys": false, "/letters": false, "/keys?state=any": true, "/sagas": false, "/sagas?status=any": true} {
+		require.Equal(t, want, strings.Contains(s.get(at).text(), `name="within"`), at)
+	}
+}
+
+// An aheadStore has a clock that is a day ahead.
+type aheadStore struct{ store.Reader }
+
+func (s aheadStore) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
+	const ahead = 24 * time.Hour
+	req.From = req.From.Add(-ahead)
+	if !req.To.IsZero() {
+		req.To = req.To.Add(-ahead)
+	}
+	records, err := s.Reader.Browse(ctx, req)
+	for i := range records {
+		records[i].Now, records[i].CreatedAt = records[i].Now.Add(ahead), records[i].CreatedAt.Add(ahead)
+	}
+	return records, err
+}
+
+// A list without a name begins with the store that needs a person, and each list says which others do.
+func TestLists_elsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	calm := console.Store{Name: "calm", Reader: memstore.New().Reader()}
+	needy := console.Store{Name: "needy", Reader: f.Reader()}
+	away := console.Store{Name: "away", Reader: unreadableStore{f.Reader()}}
+	s := newSite(t, console.Config{Stores: []console.Store{calm, away, needy}})
+	for _, at := range []string{"/keys", "/letters"} {
+		text := s.get(at).text()
+		require.Contains(t, text, "<small>needy</small>", at)
+		require.Contains(t, text, "<b>away</b> cannot be read", at)
+		require.NotContains(t, text, "Also in need", at)
+		text = s.get(at + "?in=calm").text()
+		require.Contains(t, text, "of calm", at)
+		require.Contains(t, text, "Also in need of a person", at)
+		require.Contains(t, text, "in=needy", at)
+	}
+	require.Contains(t, s.get("/keys?state=any").text(), "<small>calm</small>", "a list of ages is about one store")
+
+	crowded := console.Sagas{Name: "crowded", Reader: crowdedJournal{}}
+	empty := console.Sagas{Name: "empty", Reader: memjournal.New().Reader()}
+	s = newSite(t, console.Config{Sagas: []console.Sagas{empty, crowded}})
+	require.Contains(t, s.get("/sagas").text(), "<small>crowded</small>")
+	require.Contains(t, s.get("/sagas?in=empty").text(), "sagas of crowded</a>")
 }
 
 func BenchmarkOverview(b *testing.B) {

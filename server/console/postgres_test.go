@@ -75,12 +75,12 @@ func TestConsole_postgres(t *testing.T) {
 	}
 	require.Equal(t, http.StatusLocked, s.call(0), "nobody knows whether it was charged")
 
-	require.Contains(t, s.get("/").text(), "50 things or more that need a person")
+	require.Contains(t, s.get("/").text(), "150 things that need a person")
 	list := s.get("/keys?state=unknown&route=POST+%2Fcharges")
 	require.Contains(t, list.text(), "POST /charges")
 	require.Contains(t, list.text(), "Next page")
 	require.Contains(t, s.get("/keys?state=any").text(), "POST /charges")
-	require.Contains(t, s.get("/keys?state=completed").text(), "No key matches")
+	require.Contains(t, s.get("/keys?state=completed").text(), "No key of payments matches")
 
 	form := list.form("/confirm")
 	form.Set("verb", "run-again")

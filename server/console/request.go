@@ -44,6 +44,9 @@ func (h *hop) Title() string {
 // Failure is why a source could not be read.
 func (h *hop) Failure() string { return explain(h.Err) }
 
+// Died is how many processes died while they ran the hop.
+func (h *hop) Died() int64 { return int64(h.RecoveryAttempts) }
+
 // Took is how long the hop ran, as far as it is known.
 func (h *hop) Took() string {
 	if h.Start.IsZero() || h.End.IsZero() || h.End.Before(h.Start) {
@@ -115,27 +118,43 @@ func (h *hop) surround() {
 		case h.End.IsZero() || !child.End.After(h.End):
 		case child.Ending == tree.EndBy && !h.End.Before(child.Start):
 			child.End = h.End
-		case h.Ending == tree.EndBy:
+		case h.Ending == tree.EndBy || h.Ending == tree.EndDead:
 			h.End = child.End
 		}
 	}
 }
 
-// timelineBars draws the hops on one time axis.
+// endWithin is the end of the hop's bar below that of its caller; nil: it has none.
+func (h *hop) endWithin(caller *hop) time.Time {
+	if caller == nil || caller.Start.IsZero() || caller.End.IsZero() || !h.End.After(caller.End) {
+		return h.End
+	}
+	if h.Start.Before(caller.End) {
+		return caller.End
+	}
+	longest := h.Start.Add(caller.End.Sub(caller.Start)) // it began after its caller's end, by its own clock
+	if h.End.After(longest) {
+		return longest
+	}
+	return h.End
+}
+
+// timelineBars draws the hops on one time axis. A bar is not longer than that of its caller: the clocks of two stores
+// differ, and a call that its caller gave up goes on. The text has the hop's own time.
 func timelineBars(roots []*hop) drawing {
 	t := draw.Timeline{Title: "The hops of the request over time"}
-	var add func(hops []*hop, depth int)
-	add = func(hops []*hop, depth int) {
+	var add func(hops []*hop, caller *hop, depth int)
+	add = func(hops []*hop, caller *hop, depth int) {
 		for _, h := range hops {
 			if h.Kind == tree.KindKey || h.Kind == tree.KindSaga {
 				t.Bars = append(t.Bars, draw.Bar{
-					Label: h.Title(), Note: h.Took(), Depth: depth, State: h.State, Start: h.Start, End: h.End,
+					Label: h.Title(), Note: h.Took(), Depth: depth, State: h.State, Start: h.Start, End: h.endWithin(caller),
 					Vague: h.Ending != tree.EndSettled, Href: h.Link,
 				})
 			}
-			add(h.Children, depth+1)
+			add(h.Children, h, depth+1)
 		}
 	}
-	add(roots, 0)
+	add(roots, nil, 0)
 	return t.SVG()
 }

@@ -28,4 +28,42 @@ func TestHop_surround(t *testing.T) {
 	caller = node(0, 10, tree.EndBy, settled, node(20, 40, tree.EndBy))
 	caller.surround()
 	require.Equal(t, at(31), caller.End)
+
+	caller = node(0, 10, tree.EndDead, node(20, 40, tree.EndSettled))
+	caller.surround()
+	require.Equal(t, at(40), caller.End, "it died at some time before")
+
+	caller = node(0, 10, tree.EndSettled)
+	require.Equal(t, at(10), node(2, 50, tree.EndSettled).endWithin(caller), "a bar ends with its caller's")
+	require.Equal(t, at(30), node(20, 50, tree.EndSettled).endWithin(caller), "a bar is not longer than its caller's")
+	require.Equal(t, at(23), node(20, 23, tree.EndSettled).endWithin(caller))
+	require.Equal(t, at(50), node(20, 50, tree.EndSettled).endWithin(nil))
+}
+
+// A batch wants its number typed with every verb for many that can do harm, as the command fanonce does.
+func TestJob_wantsCount(t *testing.T) {
+	t.Parallel()
+	lists := make(map[string]verb)
+	for _, state := range append(stateNames, stateDeadLetter) {
+		for _, v := range keyListVerbs(state) {
+			lists[kindKey+" "+v.Name] = v
+		}
+	}
+	for _, status := range statusNames {
+		for _, v := range sagaListVerbs(status) {
+			lists[kindSaga+" "+v.Name] = v
+		}
+	}
+	want := map[string]bool{
+		"key run-again": true, "key never-happened": true, "key abandon": true, "key forget": true,
+		"saga retry": false, "saga retry-now": false, "saga cancel": true, "saga abandon": true,
+	}
+	got := make(map[string]bool)
+	for name, v := range lists {
+		j := &job{Total: 3}
+		got[name] = j.wantsCount(v)
+		require.Equal(t, got[name], j.checkCount(v, "2") != nil, name)
+		require.NoError(t, j.checkCount(v, "3"), name)
+	}
+	require.Equal(t, want, got)
 }

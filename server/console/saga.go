@@ -34,6 +34,11 @@ type sagaData struct {
 const noDefinition = "“Force OK” is not offered here: the operator of this console does not have the definition of the saga, " +
 	"which knows the type of the output. Use a console that the service mounts with its own engine, or saga.NewOperator with the definition."
 
+// StepVerbs reports whether a verb about one step is offered.
+func (d *sagaData) StepVerbs() bool {
+	return slices.ContainsFunc(d.Steps, func(s stepRow) bool { return len(s.Verbs) > 0 })
+}
+
 // A stepRow is one step of a saga, with its call and its undo.
 type stepRow struct {
 	Plan    saga.StepInfo

@@ -28,6 +28,7 @@ type sagasData struct {
 	Failure     string
 	Verbs       []verb
 	All         string
+	Elsewhere   elsewhere
 }
 
 // A sagaRow is one saga in a list or on its page.
@@ -76,8 +77,7 @@ func failureText(f *journal.Failure) string {
 
 func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	s, ok := c.journal(q.Get("in"))
-	if !ok {
+	if _, ok := c.journal(q.Get("in")); !ok {
 		c.fail(w, r, http.StatusNotFound, "The console has no such journal.")
 		return
 	}
@@ -92,11 +92,11 @@ func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := sagasData{Source: s.Name, Sources: c.journalNames(), Filter: f, First: cursor == journal.Cursor{}}
+	s, others := c.journalInNeed(r.WithContext(ctx), q.Get("in"), &f)
+	d := sagasData{Elsewhere: others, Source: s.Name, Sources: c.journalNames(), Filter: f, First: cursor == journal.Cursor{}}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
 	d.Definitions = definitionsOf(ctx, s.Reader)
-	req := f.request(time.Time{}, cursor, pageRows)
-	records, err := s.Reader.Browse(ctx, req)
+	records, err := f.read(ctx, s.Reader, cursor, pageRows)
 	d.Failure = c.explain(r, err)
 	for i := range records {
 		d.Rows = append(d.Rows, sagaRow{records[i], s.Name})
@@ -199,20 +199,33 @@ func (s *sagaFilter) Windowed() bool {
 	return s.Status == statusAny || status.Final()
 }
 
-// request is the request for the sagas of the list, the youngest first. The zero until means now.
+// OldestFirst reports whether the list begins with what has waited longest: sagas that wait for a person.
+func (s *sagaFilter) OldestFirst() bool { return s.Status == journal.Stuck.String() }
+
+// read returns one page of the sagas that the filter matches.
+func (s *sagaFilter) read(ctx context.Context, from journal.Reader, at journal.Cursor, limit int) ([]journal.Record, error) {
+	req := s.request(time.Time{}, at, limit)
+	if s.Windowed() {
+		// An age is by the journal's clock, which each record has. Without a youngest saga there are no others.
+		youngest, err := from.Browse(ctx, journal.BrowseRequest{From: time.Unix(0, 0), Limit: 1})
+		if err != nil || len(youngest) == 0 {
+			return nil, err
+		}
+		req.From = youngest[0].Now.Add(-s.within)
+	}
+	return from.Browse(ctx, req)
+}
+
+// request is the request for the sagas of a list that no age bounds, up to a time. The zero until means that none is too young.
 func (s *sagaFilter) request(until time.Time, before journal.Cursor, limit int) journal.BrowseRequest {
-	req := journal.BrowseRequest{To: until, Name: s.Name, StuckOn: s.StuckOn, Before: before, Limit: limit}
+	req := journal.BrowseRequest{
+		To: until, Name: s.Name, StuckOn: s.StuckOn, OldestFirst: s.OldestFirst(), Before: before, Limit: limit,
+	}
 	switch {
 	case s.Status == statusUnfinished:
 		req.Statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
 	case s.Status != statusAny:
 		req.Statuses = []journal.Status{sagaStatuses[s.Status]}
-	}
-	if s.Windowed() {
-		if until.IsZero() {
-			until = time.Now()
-		}
-		req.From = until.Add(-s.within)
 	}
 	return req
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server/store"
@@ -93,6 +94,23 @@ func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verb {
 		fit = append(fit, verbForceRejected)
 	}
 	return fit
+}
+
+// stuckStep is the step on which the saga is stuck, as far as the record of a list knows it; nil if it is stuck otherwise. The
+// page of the saga has the entries, and so may have further verbs.
+func stuckStep(s *sagaRow) *stepRow {
+	on := s.StuckOn
+	if on == nil || on.Step == "" {
+		return nil
+	}
+	step := &stepRow{Plan: saga.StepInfo{Name: on.Step}}
+	if on.Undo { // a call that was rejected is not undone
+		step.Forward = &journal.Entry{Step: on.Step, Outcome: retry.Completed}
+		step.Undo = &journal.Entry{Step: on.Step, Undo: true, Outcome: on.Outcome}
+		return step
+	}
+	step.Forward = &journal.Entry{Step: on.Step, Outcome: on.Outcome}
+	return step
 }
 
 // sagaWork does the verbs for sagas of one journal.

@@ -17,7 +17,7 @@ var functions = template.FuncMap{
 	"age": age, "count": count, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
 	"spaced": toWords, "plural": plural, "since": since,
 	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
-	"len64": func(t []target) int64 { return int64(len(t)) }, "len64n": func(t []need) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
+	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
 	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
 	"statuses": func() []string { return statusNames }, "inc": func(i int) int { return i + 1 }, "clip": func(s string) string { return clip(s, 300) },
 }

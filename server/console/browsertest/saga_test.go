@@ -31,6 +31,9 @@ func TestVerbs_ofASaga(t *testing.T) {
 		t.Run(tt.verb, func(t *testing.T) {
 			b := open(t, s, look{user: "ada"})
 			id := s.run(fmt.Sprint("order-", i), "", tt.input, tt.from)
+			if tt.input == waiting {
+				s.untilItWaits(id)
+			}
 			b.visit(prefix + "/saga?in=checkouts&id=" + id.String())
 			b.click(button(tt.verb + " …"))
 			require.Contains(t, b.main(), "1 saga", "the confirmation names the count")

@@ -2,6 +2,7 @@ package browsertest_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server"
@@ -26,15 +28,23 @@ const prefix = "/ops"
 type site struct {
 	*httptest.Server
 	backend
-	tb     testing.TB
-	guard  *server.Guard
-	engine *saga.Engine
+	tb       testing.TB
+	guard    *server.Guard
+	engine   *saga.Engine
+	checkout *saga.Definition[string, nothing]
 }
 
 type nothing struct{}
 
-// checkout is a saga that its input makes fail: each way but "well" needs a person.
-var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[string, nothing]) {
+// checkout is a saga whose errors have planted text.
+var checkout = defineCheckout(" " + planted)
+
+// defineCheckout defines a saga that its input makes fail: each way but "well" needs a person. Its errors end with a text.
+func defineCheckout(end string) *saga.Definition[string, nothing] {
+	return saga.MustDefine("checkout", 1, func(b *saga.Builder[string, nothing]) { buildCheckout(b, end) })
+}
+
+func buildCheckout(b *saga.Builder[string, nothing], end string) {
 	fails := func(err error, on ...string) func(context.Context, saga.Call[string]) (nothing, error) {
 		return func(_ context.Context, call saga.Call[string]) (nothing, error) {
 			if slices.Contains(on, call.Input) {
@@ -46,26 +56,27 @@ var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[string, nothi
 	undo := func(_ context.Context, call saga.UndoCall[string, nothing]) error {
 		switch call.Input {
 		case undoRefused:
-			return saga.Rejected(errors.New("already shipped " + planted))
+			return saga.Rejected(errors.New("already shipped" + end))
 		case undoWaiting:
-			return errors.New("busy " + planted)
+			return errors.New("busy" + end)
 		}
 		return nil
 	}
 	reserve := saga.StepFunc(b, "stock.reserve", b.Input(), fails(nil)).UndoFunc("stock.release", undo)
-	coupon := saga.StepFunc(b, "coupons.redeem", b.Input(), fails(saga.Rejected(errors.New("used "+planted)), undoRefused, undoWaiting)).
+	coupon := saga.StepFunc(b, "coupons.redeem", b.Input(), fails(saga.Rejected(errors.New("used"+end)), undoRefused, undoWaiting)).
 		UndoFunc("coupons.restore", undo).After(reserve)
-	charge := saga.StepFunc(b, "payments.charge", b.Input(), fails(errors.New("no answer "+planted), pivotUnknown)).After(coupon).Pivot().
+	charge := saga.StepFunc(b, "payments.charge", b.Input(), fails(errors.New("no answer"+end), pivotUnknown)).After(coupon).Pivot().
 		Retry(saga.RetryPolicy{Attempts: 1})
+	patient := saga.RetryPolicy{Backoff: retry.Backoff{Base: time.Hour, Cap: time.Hour, Jitter: 0.1}} // no test sees its end
 	parcel := saga.StepFunc(b, "shipping.book", b.Input(), func(ctx context.Context, call saga.Call[string]) (nothing, error) {
 		if call.Input == waiting {
-			return nothing{}, errors.New("busy " + planted)
+			return nothing{}, errors.New("busy" + end)
 		}
-		return fails(saga.Rejected(errors.New("no parcel "+planted)), refused)(ctx, call)
-	}).After(charge).Retriable()
+		return fails(saga.Rejected(errors.New("no parcel"+end)), refused)(ctx, call)
+	}).After(charge).Retriable().Retry(patient)
 	saga.StepFunc(b, "mail.confirm", b.Input(), fails(nil)).After(charge).Retriable()
 	saga.Return(b, parcel.Output())
-})
+}
 
 // The inputs of checkout.
 const (
@@ -86,11 +97,17 @@ func newSite(tb testing.TB, change func(*console.Config)) *site {
 // newSiteOn starts a site on a backend.
 func newSiteOn(tb testing.TB, be backend, change func(*console.Config)) *site {
 	tb.Helper()
-	s := &site{tb: tb, backend: be}
+	return newSiteOf(tb, be, checkout, change)
+}
+
+// newSiteOf starts a site on a backend, with a definition of its sagas.
+func newSiteOf(tb testing.TB, be backend, of *saga.Definition[string, nothing], change func(*console.Config)) *site {
+	tb.Helper()
+	s := &site{tb: tb, backend: be, checkout: of}
 	var err error
 	s.guard, err = server.NewGuard(s.keys, server.Unscoped, server.Config{})
 	require.NoError(tb, err)
-	s.engine, err = saga.Open(tb.Context(), s.sagas, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+	s.engine, err = saga.Open(tb.Context(), s.sagas, saga.Config{Definitions: []saga.AnyDefinition{of}})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
 	cfg := configOf(be)
@@ -131,10 +148,11 @@ func authenticate(r *http.Request) (console.User, error) {
 	return console.User{}, errors.New("unknown user")
 }
 
-// number makes the ID of a key in these tests.
+// number makes the ID of a key in these tests. It is a hash, as the IDs of real keys are.
 func number(n int) store.ID {
-	id := store.ID{0: 0xa0}
-	binary.BigEndian.PutUint32(id[12:], uint32(n))
+	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte("key"), uint32(n)))
+	id := store.ID(sum[:len(store.ID{})])
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8
 	return id
 }
 
@@ -206,7 +224,7 @@ func (s *site) state(id store.ID) store.State {
 func (s *site) run(key, scope, input string, until journal.Status) journal.ID {
 	s.tb.Helper()
 	ctx := context.Background()
-	rec, err := checkout.Start(ctx, s.engine, childkey.MustParse(key), input, saga.Scope(scope))
+	rec, err := s.checkout.Start(ctx, s.engine, childkey.MustParse(key), input, saga.Scope(scope))
 	require.NoError(s.tb, err)
 	s.until(rec.ID, until)
 	return rec.ID
@@ -220,10 +238,26 @@ func (s *site) until(id journal.ID, status journal.Status) {
 	}, patience, time.Millisecond, "saga %v does not become %v", id, status)
 }
 
+// untilItWaits waits until the record of the saga has a wait. A saga runs before its first attempt, and then has none.
+func (s *site) untilItWaits(id journal.ID) {
+	s.tb.Helper()
+	require.Eventually(s.tb, func() bool {
+		rec, err := s.engine.Reader().Show(context.Background(), id)
+		return err == nil && slices.ContainsFunc(rec.Entries, func(e journal.Entry) bool { return e.Pending && e.RetryAt.After(rec.Now) })
+	}, patience, time.Millisecond, "no call of saga %v waits", id)
+}
+
 // full is a site with something on each page.
 func full(tb testing.TB) *site {
 	tb.Helper()
 	s := newSite(tb, nil)
+	s.fill()
+	return s
+}
+
+// fill puts something on each page.
+func (s *site) fill() {
+	s.tb.Helper()
 	s.plant(1, 0, store.StateUnknown, "POST /charges")
 	s.plant(2, 0, store.StateQuarantined, "POST /refunds")
 	s.plant(3, 1, store.StateCompleted, "POST /orders")
@@ -234,7 +268,6 @@ func full(tb testing.TB) *site {
 	s.run("order-2", "", well, journal.Completed)
 	s.run("order-3", "", waiting, journal.Running)
 	rec, err := s.keys.Read(context.Background(), s.plant(7, 0, store.StateUnknown, "POST /charges"))
-	require.NoError(tb, err)
-	require.NoError(tb, s.guard.Resolve(context.Background(), rec.ID, rec.Fence, server.Abandoned(), store.Audit{Actor: "ada", Reason: "asked the bank"}))
-	return s
+	require.NoError(s.tb, err)
+	require.NoError(s.tb, s.guard.Resolve(context.Background(), rec.ID, rec.Fence, server.Abandoned(), store.Audit{Actor: "ada", Reason: "asked the bank"}))
 }
