@@ -143,6 +143,7 @@ func TestSend_everyCode(t *testing.T) {
 		{wire.RecordUnreadable, retry.Unknown, retry.Stop},
 		{wire.Poisoned, retry.Unknown, retry.Stop},
 		{wire.TransactionFailed, retry.Unknown, retry.Stop},
+		{wire.NotClaimed, retry.Rejected, retry.Retry},
 		{wire.StoreUnavailable, retry.Unknown, retry.Retry},
 		{wire.KeyNotFound, retry.Unknown, retry.Stop},
 		{wire.MethodNotAllowed, retry.Rejected, retry.Stop},

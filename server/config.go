@@ -99,7 +99,7 @@ type Config struct {
 	// in the guard at the same time. A body is in memory until its request is
 	// answered. One scope takes at most a quarter, and at least MaxRequestBytes;
 	// the scope of [Unscoped] takes all. A request above the cap, or above its
-	// scope's share, is refused with store-unavailable and Retry-After, and
+	// scope's share, is refused with not-claimed and Retry-After, and
 	// nothing is stored. Requests that wait for another run take at most a quarter
 	// of it, with the same shares: one above that is refused with in-progress at
 	// once. MaxBufferedBytes must not be less than MaxRequestBytes.

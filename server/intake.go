@@ -87,7 +87,7 @@ func (in *intake) refusal(err error) *outcome {
 	case late:
 		return &outcome{Code: wire.BodyTimeout, RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errBuffersFull):
-		return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
+		return &outcome{Code: wire.NotClaimed, RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errBodyTooLarge), errors.As(err, new(*http.MaxBytesError)):
 		return &outcome{Code: wire.BodyTooLarge}
 	default:

@@ -374,7 +374,7 @@ func TestMaxBufferedBytes_scopeTakesAQuarter(t *testing.T) {
 			}
 			synctest.Wait()
 			require.EqualValues(t, tt.share, ran.Load(), tt.name)
-			requireCode(t, send(h, "one-more", body, "X-Tenant", "greedy"), wire.StoreUnavailable)
+			requireCode(t, send(h, "one-more", body, "X-Tenant", "greedy"), wire.NotClaimed)
 			go send(h, "no-body", "", "X-Tenant", "greedy") // needs no memory
 			synctest.Wait()
 			require.EqualValues(t, tt.share+1, ran.Load(), tt.name)
@@ -437,7 +437,7 @@ func TestMaxBufferedBytes(t *testing.T) {
 			r.Body, r.ContentLength = body, size
 			w := serve(h, r)
 			if w.Code != http.StatusOK {
-				requireCode(t, w, wire.StoreUnavailable)
+				requireCode(t, w, wire.NotClaimed)
 				refused.Done()
 			}
 		})

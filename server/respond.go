@@ -108,7 +108,7 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	set.set("Cache-Control", "no-store")
 	addRendered(header, &answer)
 	header.Del(wire.HeaderReplayed)
-	if out.Asked && out.Code != wire.StoreUnavailable {
+	if out.Asked && out.Code != wire.StoreUnavailable && out.Code != wire.NotClaimed {
 		set.mark(false)
 	}
 	set.set(wire.HeaderCode, string(p.Code))

@@ -486,6 +486,14 @@ func TestClaim_storeFails(t *testing.T) {
 			}
 			return nil
 		}},
+		{name: "busy", claim: func(*flaky, int) error { return &store.BusyError{Err: errDown} }, want: wire.NotClaimed},
+		// The first claim may have been made, or may still be.
+		{name: "answer lost, then busy", after: func(n int) error {
+			if n == 1 {
+				return store.ErrFateUnknown
+			}
+			return &store.BusyError{Err: errDown}
+		}, want: wire.StoreUnavailable},
 		{name: "answer lost for good", after: func(int) error { return store.ErrFateUnknown }, want: wire.StoreUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

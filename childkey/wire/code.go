@@ -28,6 +28,7 @@ const (
 	RecordUnreadable  Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
 	Poisoned          Code = "poisoned"           // 423: too many dead owners
 	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
+	NotClaimed        Code = "not-claimed"        // 503: too busy; the claim was never sent to the store
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 	KeyNotFound       Code = "key-not-found"      // 404: of a look-up: nothing is stored for the key
 	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up: neither GET nor HEAD
@@ -66,6 +67,7 @@ var situations = []Situation{
 	{RecordUnreadable, 500, "INTERNAL", "The stored record cannot be read", false, false},
 	{Poisoned, 423, "FAILED_PRECONDITION", "The key was quarantined", false, false},
 	{TransactionFailed, 500, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
+	{NotClaimed, 503, "UNAVAILABLE", "The key could not be claimed", true, true},
 	{StoreUnavailable, 503, "UNAVAILABLE", "The idempotency store is not available", true, true},
 	{KeyNotFound, 404, "NOT_FOUND", "Nothing is stored for the key", false, false},
 	{MethodNotAllowed, 405, "UNIMPLEMENTED", "This address does not have this method", false, false},

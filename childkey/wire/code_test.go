@@ -37,6 +37,7 @@ func TestSituations(t *testing.T) {
 		{"record-unreadable", 500, "INTERNAL", false, false},
 		{"poisoned", 423, "FAILED_PRECONDITION", false, false},
 		{"transaction-failed", 500, "INTERNAL", false, false},
+		{"not-claimed", 503, "UNAVAILABLE", true, true},
 		{"store-unavailable", 503, "UNAVAILABLE", true, true},
 		{"key-not-found", 404, "NOT_FOUND", false, false},
 		{"method-not-allowed", 405, "UNIMPLEMENTED", false, false},

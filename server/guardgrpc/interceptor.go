@@ -190,7 +190,7 @@ func failure(err error, replayed bool, stored server.Response) outcome {
 	case errors.As(err, &refused):
 		r := &refusedError{RefusedError: *refused, status: refusalStatus(refused)}
 		o := r.outcome()
-		if refused.Code != wire.StoreUnavailable {
+		if refused.Code != wire.StoreUnavailable && refused.Code != wire.NotClaimed {
 			o.mark(false)
 		}
 		return o

@@ -77,7 +77,7 @@ func TestCombining_queueFull(t *testing.T) {
 	refused := send()
 	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
 	require.Equal(t, "1", refused.Header().Get(wire.HeaderRetryAfter))
-	require.Contains(t, refused.Body.String(), string(wire.StoreUnavailable))
+	require.Contains(t, refused.Body.String(), string(wire.NotClaimed))
 	require.False(t, ran)
 
 	require.NoError(t, tx.Rollback(t.Context()))

@@ -95,7 +95,7 @@ type Config struct {
 
 	// MaxQueued is how many writes may wait to share a commit, and how many reads
 	// to share a statement. More claims and reads are refused with [ErrQueueFull], and a guard
-	// answers 503 store-unavailable with Retry-After. Settlements are not refused, and go before claims: what is
+	// answers 503 not-claimed with Retry-After. Settlements are not refused, and go before claims: what is
 	// finished is recorded. Zero means 4096.
 	MaxQueued int
 

@@ -24,7 +24,7 @@
 // four for claims and completions, and one or more for reads. A Keyed or Opaque
 // handler and a waiting duplicate hold none. The default of pool_max_conns is too small for many
 // Transactional handlers. Choose six more than the handlers that run at once. With a pool that
-// is too small, requests get 503 store-unavailable while the server is idle.
+// is too small, requests get 503 not-claimed while the server is idle.
 //
 // Behind PgBouncer in transaction mode, leave DefaultQueryExecMode as it is, and let
 // [Config].Listen connect to the server itself.

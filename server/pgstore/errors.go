@@ -81,8 +81,11 @@ func wrap(doing string, err error) error {
 	case errors.Is(err, pgkit.ErrFateUnknown):
 		return fmt.Errorf("pgstore: %s: %w: %w", doing, store.ErrFateUnknown, err)
 	}
-	if busy := new(*pgkit.PoolError); errors.As(err, busy) {
-		err = &store.BusyError{Pool: (*busy).Database, Size: (*busy).Size, Err: err}
+	switch full := new(*pgkit.PoolError); {
+	case errors.As(err, full):
+		err = &store.BusyError{Pool: (*full).Database, Size: (*full).Size, Err: err}
+	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrBusy):
+		err = &store.BusyError{Err: err}
 	}
 	return fmt.Errorf("pgstore: %s: %w", doing, err)
 }

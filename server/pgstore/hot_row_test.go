@@ -60,7 +60,7 @@ func TestPool_hotRow(t *testing.T) {
 	}
 	began.Wait()
 	w := postTo(h, "cold", "Sku", "cold")
-	requireCode(t, w, wire.StoreUnavailable)
+	requireCode(t, w, wire.NotClaimed)
 	database := look.Config().ConnConfig.Database
 	require.Contains(t, w.Body.String(), fmt.Sprintf(`All %d connections of the service's pool to its database \"%s\" are in use. The key was not claimed, and this attempt ran nothing.`, size, database))
 	require.Contains(t, lines.String(), fmt.Sprintf("all %d connections of the pool of", size))

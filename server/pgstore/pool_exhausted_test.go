@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -41,7 +42,7 @@ func TestOverload_poolExhausted(t *testing.T) {
 	refused := c.post(t.Context(), "order-3")
 	require.Equal(t, http.StatusServiceUnavailable, refused.status, refused.body)
 	require.NotEmpty(t, refused.header.Get(wire.HeaderRetryAfter))
-	require.Contains(t, refused.body, string(wire.StoreUnavailable))
+	require.Contains(t, refused.body, string(wire.NotClaimed))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, s.Check(ctx), context.DeadlineExceeded, "not ready")
@@ -57,4 +58,38 @@ func TestOverload_poolExhausted(t *testing.T) {
 	}
 	require.NoError(t, s.Check(t.Context()), "ready again")
 	require.Equal(t, conns+1, queryRow[int](t, look, "select count(*) from effect"))
+}
+
+// The pool's one connection is held, so the claim cannot be sent. The caller knows that its call had no effect, and the
+// same key runs when there is a connection again.
+func TestPool_noConnection(t *testing.T) {
+	t.Parallel()
+	look := ledger(t)
+	s, pool := poolOf(t, look, pgstore.Config{}, size(1))
+	held, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	release := sync.OnceFunc(held.Release)
+	t.Cleanup(release)
+	c := newCallee(t, s, server.Config{StoreTimeout: 200 * time.Millisecond}, func(*http.Request) {})
+	client, err := retry.New(retry.Config{MaxAttempts: 2, Backoff: retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond}})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	call := retry.Call{Method: http.MethodPost, URL: c.url, Key: orderKey(t, "order-42")}
+
+	_, err = client.Send(t.Context(), call)
+	var failed *retry.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, wire.NotClaimed, failed.Code)
+	require.Equal(t, retry.Rejected, failed.Outcome)
+	require.Equal(t, 2, failed.Attempts, "it is retried")
+	require.True(t, failed.Retryable)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency"), "the claim was never sent")
+	require.Zero(t, queryRow[int](t, look, "select count(*) from effect"))
+
+	release()
+	answer, err := client.Send(t.Context(), call)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, answer.Status)
+	require.False(t, answer.Replayed)
+	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from effect"))
 }

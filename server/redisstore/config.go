@@ -51,7 +51,7 @@ type Config struct {
 	MaxFlushes int
 
 	// MaxQueued is how many calls may wait for one server. More are refused with [ErrQueueFull], and a guard answers
-	// 503 store-unavailable. Zero means 4096.
+	// 503 not-claimed. Zero means 4096.
 	MaxQueued int
 
 	// KeepRoutes stores the Route of every claim, so that people see the operation of each key, and can look for the keys

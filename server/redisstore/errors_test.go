@@ -9,4 +9,6 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 func isUnknown(err error) bool  { return errors.Is(err, store.ErrFateUnknown) }
-func isFull(err error) bool     { return errors.Is(err, redisstore.ErrQueueFull) }
+func isFull(err error) bool {
+	return errors.Is(err, redisstore.ErrQueueFull) && errors.As(err, new(*store.BusyError))
+}

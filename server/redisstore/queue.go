@@ -65,7 +65,7 @@ func (q *queue) add(c *call) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.calls) >= q.store.cfg.MaxQueued {
-		c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ErrQueueFull))
+		c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, &store.BusyError{Err: ErrQueueFull}))
 		return
 	}
 	q.calls = append(q.calls, c)

@@ -10,7 +10,8 @@ import (
 
 // These are the errors that stores return, wrapped if a fact is added. Any
 // other error means that the store could not be reached or did not do its task:
-// nothing changed, and a guard says in its answer that the key was not claimed.
+// nothing changed, and a guard says in its answer that the key was not claimed. Only a [BusyError]
+// also says so to the caller's program, by the code not-claimed.
 var (
 	// ErrNotFound: the store does not contain a record of the key.
 	ErrNotFound = errors.New("server: no such key")
@@ -41,11 +42,13 @@ var (
 	ErrArgument = errors.New("server: bad argument")
 )
 
-// A BusyError means that a store had no connection for a call in time: nothing was sent, and nothing changed. The
-// usual reason is that handlers hold all connections in their transactions, where they wait for the same row.
+// A BusyError means that a store had no connection for a call in time, or too many calls that wait already: nothing
+// was sent, and nothing changed. The usual reason is that handlers hold all connections in their transactions, where
+// they wait for the same row. A guard refuses the call with not-claimed, and its caller knows that the attempt had no
+// effect. A store must not return a BusyError for a call of which it has sent a part, unless it has undone that part.
 type BusyError struct {
 	Pool string // the name of the pool, as callers may see it: a database's. Err says more
-	Size int    // its connections, which were all in use
+	Size int    // its connections, which were all in use; 0 if they are not the reason
 	Err  error
 }
 

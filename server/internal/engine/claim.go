@@ -134,14 +134,18 @@ func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.I
 }
 
 // claimRefusal is the answer to an error of the store before a run. It says that the attempt ran nothing if the store
-// said that the key was not claimed: its caller may count it as not sent.
+// said that the key was not claimed. If the claim was never sent, the code says so too: a caller counts the call as one
+// that had no effect.
 func claimRefusal(err error, doubtful bool) Outcome {
 	out := StoreRefusal(err)
 	var busy *store.BusyError
 	switch {
 	case out.Code != wire.StoreUnavailable, doubtful, errors.Is(err, store.ErrFateUnknown):
 	case errors.As(err, &busy):
-		out.Detail = fmt.Sprintf("All %d connections of the service's pool to its database %q are in use. %s", busy.Size, busy.Pool, notClaimed)
+		out.Code = wire.NotClaimed
+		if busy.Size > 0 {
+			out.Detail = fmt.Sprintf("All %d connections of the service's pool to its database %q are in use. %s", busy.Size, busy.Pool, notClaimed)
+		}
 	default:
 		out.Detail = "The service's store does not answer. " + notClaimed
 	}
