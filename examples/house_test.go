@@ -39,13 +39,14 @@ var rooms = []struct {
 	{"saga", []string{"childkey", "retry", "sdk", "saga/journal", "saga/internal/engine"}},
 	{"saga/internal/engine", []string{"childkey", "retry", "sdk", "saga/journal"}},
 	{"saga/journal", []string{"childkey", "retry"}},
+	{"saga/gauges", []string{"saga/journal", "internal/monitor"}},
 	{"saga/memjournal", []string{"childkey", "retry", "saga/journal"}},
 	{"saga/sagatest", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal"}},
 	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server", []string{"childkey", "server/store", "server/internal/engine", "server/internal/record"}},
 	{"server/store", []string{"childkey", "server/internal/runctx"}},
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
-	{"server/internal/gauges", []string{"server/store", "internal/monitor"}},
+	{"server/gauges", []string{"server/store", "internal/monitor"}},
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
@@ -131,6 +132,39 @@ func TestHouse_packagesImportWhatTheirRoomAllows(t *testing.T) {
 					p.ImportPath, imported, rooms[room].folder, rooms[room].may)
 			}
 		}
+	}
+}
+
+// A nested module has a version of its own, so the internal packages of the root module may be older or newer than it.
+func TestHouse_nestedModulesImportNothingInternal(t *testing.T) {
+	t.Parallel()
+	nested := 0
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "go.mod" || file == filepath.Join("..", "go.mod") {
+			return err
+		}
+		nested++
+		cmd := exec.Command("go", "list", "-e", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`, "./...")
+		cmd.Dir = filepath.Dir(file)
+		own := module + strings.TrimPrefix(filepath.ToSlash(cmd.Dir), "..")
+		out, err := cmd.Output()
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(out)) {
+			importer, imported, _ := strings.Cut(strings.TrimSpace(line), " ")
+			foreign := within(imported, module) && !within(imported, own) && strings.Contains(imported, "/internal")
+			if foreign && !strings.HasSuffix(own, "/bench") { // a benchmark is no module of a user
+				t.Errorf("package %s imports %s", importer, imported)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nested == 0 {
+		t.Error("there are no nested modules")
 	}
 }
 

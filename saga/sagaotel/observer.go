@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fanonce/fanonce/internal/monitor"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/gauges"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -72,7 +72,7 @@ type Observer struct {
 	unwatchFunc func() error // nil: nothing is watched
 }
 
-var names monitor.Names
+var names gauges.Names
 
 // New returns an observer. A wrong field is a [*ConfigError]. Another error is the MeterProvider's.
 func New(cfg Config) (*Observer, error) {

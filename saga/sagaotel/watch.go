@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/fanonce/fanonce/internal/monitor"
+	"github.com/fanonce/fanonce/saga/gauges"
 	"github.com/fanonce/fanonce/saga/journal"
-)
-
-const (
-	// readEvery is the least time between two calls of Stats, which reads some ten thousand entries of indexes.
-	readEvery = 10 * time.Second
-	readLimit = 5 * time.Second
 )
 
 // A Source has the numbers of a journal: a [saga.Engine] or a [saga.Operator].
@@ -29,10 +22,10 @@ var statuses = []journal.Status{
 	journal.Running, journal.Compensating, journal.Completed, journal.Compensated, journal.Stuck, journal.Abandoned,
 }
 
-// gauges are the instruments of a journal.
-type gauges struct {
+// instruments are those of a journal.
+type instruments struct {
 	of    attribute.KeyValue
-	stats *monitor.Value[journal.Stats]
+	stats *gauges.Stats
 
 	up, sagas, unowned, deferred, asleep metric.Int64ObservableGauge
 	oldest, age                          metric.Float64ObservableGauge
@@ -54,11 +47,11 @@ func (o *Observer) Watch(s Source) error {
 	if o.unwatchFunc != nil {
 		return &ConfigError{"Watch", "of a second journal: make an Observer for each engine"}
 	}
-	g, err := newGauges(o.meter)
+	g, err := newInstruments(o.meter)
 	if err != nil {
 		return err
 	}
-	g.of, g.stats = attrJournal.String(o.name), monitor.New(s.Stats, readEvery, readLimit)
+	g.of, g.stats = attrJournal.String(o.name), gauges.Watch(s.Stats)
 	registration, err := o.meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		g.observe(to)
 		return nil
@@ -73,7 +66,7 @@ func (o *Observer) Watch(s Source) error {
 	return nil
 }
 
-func newGauges(meter metric.Meter) (*gauges, error) {
+func newInstruments(meter metric.Meter) (*instruments, error) {
 	var errs [7]error
 	count := func(err *error, name, unit, text string) (i metric.Int64ObservableGauge) {
 		i, *err = meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
@@ -83,7 +76,7 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		f, *err = meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
 		return f
 	}
-	g := &gauges{
+	g := &instruments{
 		up:       count(&errs[0], "fanonce.saga.journal.up", "", "1 if the journal answered when it was asked last, else 0."),
 		sagas:    count(&errs[1], "fanonce.saga.sagas", "{saga}", "Sagas by status."),
 		unowned:  count(&errs[2], "fanonce.saga.unowned", "{saga}", "Sagas that wait for an engine."),
@@ -95,7 +88,7 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-func (g *gauges) observe(to metric.Observer) {
+func (g *instruments) observe(to metric.Observer) {
 	of := metric.WithAttributes(g.of)
 	r := g.stats.Get()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fanonce/fanonce/internal/monitor"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/gauges"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 	Next server.Observer
 }
 
-var names monitor.Names
+var names gauges.Names
 
 func (cfg Config) withDefaults() (Config, error) {
 	if v := reflect.ValueOf(cfg.Store); v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {

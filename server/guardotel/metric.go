@@ -12,7 +12,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/internal/gauges"
+	"github.com/fanonce/fanonce/server/gauges"
 )
 
 // bounds are the buckets of the histograms, in seconds: those of [server.Metrics].

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/internal/gauges"
+	"github.com/fanonce/fanonce/server/gauges"
 	"github.com/fanonce/fanonce/server/store"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fanonce/fanonce/internal/monitor"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/gauges"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 	Next server.Observer
 }
 
-var names monitor.Names
+var names gauges.Names
 
 func reject(field string, value any, reason string) error {
 	return &server.ConfigError{Field: "Config." + field, Value: fmt.Sprint(value), Reason: reason}

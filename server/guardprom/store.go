@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fanonce/fanonce/server/internal/gauges"
+	"github.com/fanonce/fanonce/server/gauges"
 )
 
 // A storeMetrics shows what is known of a store. No scrape asks the store itself, and so none waits for it or fails.

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server/internal/gauges"
+	"github.com/fanonce/fanonce/server/gauges"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"

@@ -1,5 +1,5 @@
-// Package gauges has the numbers of a store for monitoring systems. guardprom and guardotel show the same ones, and so they
-// are listed once. They are read beside the scrapes, each by a read that has a bound: a scrape costs no time.
+// Package gauges has the numbers of a store for monitoring systems, and is for authors of an adapter. guardprom and
+// guardotel show the same ones. They are read beside the scrapes, each by a read that has a bound: a scrape costs no time.
 package gauges
 
 import (
@@ -18,6 +18,10 @@ const (
 	// Limit bounds each of these calls.
 	Limit = 5 * time.Second
 )
+
+// Names gives guards and stores of one process the names by which their numbers are told apart. The zero Names is ready to
+// use.
+type Names = monitor.Names
 
 // A Gauge is a kind of number, as OpenTelemetry describes it.
 type Gauge struct {
