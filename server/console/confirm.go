@@ -42,9 +42,6 @@ func (c *Console) prepare(w http.ResponseWriter, r *http.Request) (*job, verb, w
 		c.fail(w, r, http.StatusNotFound, "The console has no such source, it cannot change it, or there is no such verb. Nothing was changed.")
 		return nil, verb{}, nil, false
 	}
-	if !v.Step {
-		j.Step = "" // the form has other verbs too
-	}
 	if why := cmp.Or(c.refuses(j, v), j.tooWide()); why != "" {
 		c.fail(w, r, http.StatusBadRequest, why+" Nothing was changed.")
 		return nil, verb{}, nil, false

@@ -41,6 +41,9 @@ type keyRow struct {
 // Dead reports whether the key's owner is dead.
 func (k *keyRow) Dead() bool { return k.State == store.StateInProgress && k.LeaseLeft() <= 0 }
 
+// Lost reports whether nobody knows what the dead owner did. After a death of another effect class the next call runs.
+func (k *keyRow) Lost() bool { return k.Dead() && k.Effect == store.Opaque }
+
 // Parented reports whether the key has a caller's record.
 func (k *keyRow) Parented() bool { return k.Parent != store.ID{} }
 

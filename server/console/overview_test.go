@@ -120,12 +120,44 @@ func TestOverview_crowded(t *testing.T) {
 	require.Contains(t, s.get("/sagas?status=stuck").text(), "1 h 13 min")
 }
 
+// The first view has the verbs about the step on which a saga is stuck, beside those about the saga.
+func TestOverview_stepVerbs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		id := shop.stuckUndo(t, "order-1")
+		s := shop.site(t)
+		form := s.get("/").form("/confirm")
+		require.Equal(t, "payment.charge", form.Get("step"))
+		require.Contains(t, s.get("/").text(), `value="force-undone"`)
+		form.Set("verb", "force-undone")
+		do := s.post("/confirm", form).form("/do")
+		do.Set("reason", "the bank paid it back")
+		require.Equal(t, http.StatusSeeOther, s.post("/do", do).Code)
+		shop.requireStatus(t, id, journal.Compensated)
+
+		forward := shop.stuckForward(t, "order-2")
+		text := s.get("/").text()
+		for _, verb := range []string{"force-ok", "force-rejected", "retry", "cancel", "abandon"} {
+			require.Contains(t, text, `value="`+verb+`"`)
+		}
+		require.NotContains(t, text, `value="force-undone"`, "it goes forward")
+		form = s.get("/").form("/confirm") // it has the step, which this verb does not use
+		form.Set("verb", "abandon")
+		do = s.post("/confirm", form).form("/do")
+		require.Empty(t, do.Get("step"))
+		do.Set("reason", "settled by phone")
+		s.post("/do", do)
+		shop.requireStatus(t, forward, journal.Abandoned)
+	})
+}
+
 // A list of ages is by the clock of its source, and offers ages only where they count.
 func TestLists_ages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := newSite(t, console.Config{
-		Stores: []console.Store{{Name: "orders", Reader: aheadStore{f.Reader()}}}, Sagas: []console.Sagas{{Name: "shop", Reader: crowdedJournal{}}},
+		Stores: []console.Store{{Name: "orders", Reader: lateStore{f.Reader()}}}, Sagas: []console.Sagas{{Name: "shop", Reader: crowdedJournal{}}},
 	})
 	require.Equal(t, 8, strings.Count(s.get("/keys?state=any").text(), "<tr data-row>"))
 	require.Contains(t, s.get("/keys?state=any&older=10m&within=20m").text(), "No key of orders matches.")
@@ -135,18 +167,18 @@ func TestLists_ages(t *testing.T) {
 	}
 }
 
-// An aheadStore has a clock that is a day ahead.
-type aheadStore struct{ store.Reader }
+// A lateStore has a clock that is a day late.
+type lateStore struct{ store.Reader }
 
-func (s aheadStore) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
-	const ahead = 24 * time.Hour
-	req.From = req.From.Add(-ahead)
+func (s lateStore) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
+	const late = 24 * time.Hour
+	req.From = req.From.Add(late)
 	if !req.To.IsZero() {
-		req.To = req.To.Add(-ahead)
+		req.To = req.To.Add(late)
 	}
 	records, err := s.Reader.Browse(ctx, req)
 	for i := range records {
-		records[i].Now, records[i].CreatedAt = records[i].Now.Add(ahead), records[i].CreatedAt.Add(ahead)
+		records[i].Now, records[i].CreatedAt = records[i].Now.Add(-late), records[i].CreatedAt.Add(-late)
 	}
 	return records, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/console/internal/tree"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A caller's bar is around those of its calls, as far as the records tell.
@@ -38,6 +39,18 @@ func TestHop_surround(t *testing.T) {
 	require.Equal(t, at(30), node(20, 50, tree.EndSettled).endWithin(caller), "a bar is not longer than its caller's")
 	require.Equal(t, at(23), node(20, 23, tree.EndSettled).endWithin(caller))
 	require.Equal(t, at(50), node(20, 50, tree.EndSettled).endWithin(nil))
+}
+
+// An owner that died is marked as a need only where nobody knows what it did.
+func TestKeyRow_lost(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(100, 0)
+	row := keyRow{Record: store.Record{State: store.StateInProgress, Effect: store.Opaque, LeaseUntil: now, Now: now}}
+	require.True(t, row.Dead() && row.Lost())
+	row.Effect = store.Keyed
+	require.True(t, row.Dead() && !row.Lost())
+	row.Effect, row.LeaseUntil = store.Opaque, now.Add(time.Second)
+	require.False(t, row.Lost(), "it lives")
 }
 
 // A batch wants its number typed with every verb for many that can do harm, as the command fanonce does.

@@ -116,38 +116,6 @@ func (s *shop) requireStatus(tb testing.TB, id journal.ID, want journal.Status) 
 	require.Equal(tb, want, rec.Status)
 }
 
-// The first view has the verbs about the step on which a saga is stuck, beside those about the saga.
-func TestOverview_stepVerbs(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		shop := newShop(t)
-		id := shop.stuckUndo(t, "order-1")
-		s := shop.site(t)
-		form := s.get("/").form("/confirm")
-		require.Equal(t, "payment.charge", form.Get("step"))
-		require.Contains(t, s.get("/").text(), `value="force-undone"`)
-		form.Set("verb", "force-undone")
-		do := s.post("/confirm", form).form("/do")
-		do.Set("reason", "the bank paid it back")
-		require.Equal(t, http.StatusSeeOther, s.post("/do", do).Code)
-		shop.requireStatus(t, id, journal.Compensated)
-
-		forward := shop.stuckForward(t, "order-2")
-		text := s.get("/").text()
-		for _, verb := range []string{"force-ok", "force-rejected", "retry", "cancel", "abandon"} {
-			require.Contains(t, text, `value="`+verb+`"`)
-		}
-		require.NotContains(t, text, `value="force-undone"`, "it goes forward")
-		form = s.get("/").form("/confirm") // it has the step, which this verb does not use
-		form.Set("verb", "abandon")
-		do = s.post("/confirm", form).form("/do")
-		require.Empty(t, do.Get("step"))
-		do.Set("reason", "settled by phone")
-		s.post("/do", do)
-		shop.requireStatus(t, forward, journal.Abandoned)
-	})
-}
-
 func TestSagas_pages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

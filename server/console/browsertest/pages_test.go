@@ -24,6 +24,9 @@ func TestPages(t *testing.T) {
 			paths := b.crawl(3, func(address string) {
 				require.NotEmpty(b, b.main(), address)
 				require.Empty(b, eval[string](b, widest), "%s is wider than its window", address)
+				if l.width == 375 {
+					require.Less(b, eval[float64](b, `document.querySelector("header.top").getBoundingClientRect().height`), 80.0, "%s: the header has two lines", address)
+				}
 				if l.script {
 					require.Empty(b, eval[[]string](b, "window.violations"), address)
 					b.do(chromedp.EmulateViewport(375, 800))
