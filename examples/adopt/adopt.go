@@ -94,12 +94,11 @@ func (o oldTable) runAndWrite(w http.ResponseWriter, r *http.Request, next http.
 	savepoint, err := pgstore.Tx(ctx).Begin(ctx)
 	if err == nil {
 		next.ServeHTTP(answer, r)
-		end := savepoint.Commit
 		if answer.status >= http.StatusBadRequest { // a refusal: of all rows, only that of the old table stays
-			end = savepoint.Rollback
+			err = savepoint.Rollback(ctx)
 			_ = server.Settle(ctx, server.KeepRows())
 		}
-		err = errors.Join(end(ctx), o.answer(r, answer))
+		err = errors.Join(err, o.answer(r, answer))
 	}
 	if err != nil {
 		slog.WarnContext(ctx, "no answer for the old table", "error", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,4 +166,12 @@ func TestPhases_endTheTable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, s.post("new", "l", small).Status)
 	require.Equal(t, http.StatusServiceUnavailable, s.post("look", "m", small).Status)
+}
+
+// The guide shows the statement that the wrapper sends. (Its Go code is compared by examples/readme.)
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../server/ADOPT.md")
+	require.NoError(t, err)
+	require.Contains(t, string(guide), "```sql\n"+claimRow+"\n```")
 }
