@@ -254,5 +254,5 @@ func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, status
 		h.refuse(w, r, c, outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err})
 		return
 	}
-	h.replay(w, &store.Answer{Status: response.Status, Envelope: envelope})
+	h.replay(w, r, &store.Answer{Status: response.Status, Envelope: envelope})
 }

@@ -165,7 +165,7 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *lookupHandler) send(w http.ResponseWriter, r *http.Request, c *call, l *Lookup) {
 	envelope, err := h.guard.envelope(l.Response)
-	if err != nil || !h.replay(w, &store.Answer{Status: l.Response.Status, Envelope: envelope}) {
+	if err != nil || !h.replay(w, r, &store.Answer{Status: l.Response.Status, Envelope: envelope}) {
 		h.describe(w, r, c, l) // stored under other limits
 	}
 }

@@ -24,6 +24,7 @@ type guarded struct {
 	next  http.Handler
 	// reconcile is the route's Reconcile in the engine's form; nil if the route has none.
 	reconcile engine.Reconcile
+	misplaced misplaced
 }
 
 // ServeHTTP implements http.Handler.
@@ -55,6 +56,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer removeForm(attempt)
 		h.next.ServeHTTP(rec, attempt)
+		h.warnMisplaced(ctx, route.Name, w.Header(), rec)
 		return rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(ctx, c))
 	}
 	if route.OnCommitError != nil {

@@ -25,7 +25,7 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 	case out.Replay != nil:
 		if reference, ok := record.ReferenceOf(out.Replay.Envelope); ok {
 			h.render(w, r, c, out.Replay.Status, reference)
-		} else if !h.replay(w, out.Replay) {
+		} else if !h.replay(w, r, out.Replay) {
 			h.refuse(w, r, c, outcome{Code: wire.RecordUnreadable, Asked: true, Err: record.ErrEnvelope})
 		}
 	case out.Ran:
@@ -60,7 +60,7 @@ func (r *recorder) serve(w http.ResponseWriter, keyed, again bool) {
 
 // replay sends a stored answer. If the answer cannot be read, replay sends
 // nothing and returns false.
-func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
+func (h *guarded) replay(w http.ResponseWriter, r *http.Request, a *store.Answer) bool {
 	stored, err := openAnswer(a.Status, a.Envelope)
 	if err != nil {
 		return false
@@ -85,11 +85,12 @@ func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
 	if a.Status >= 300 {
 		set.adviseRetry(false)
 	}
+	body := h.decodeFor(r, header, stored.body)
 	if bodyAllowed(a.Status) {
-		set.set("Content-Length", strconv.Itoa(len(stored.body)))
+		set.set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(stored.body) // a client that is gone asks again
+	_, _ = w.Write(body) // a client that is gone asks again
 	return true
 }
 

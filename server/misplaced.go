@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/fanonce/fanonce/server/internal/engine"
+)
+
+// A misplaced remembers which signs of middleware on the wrong side of the guard were logged for a route.
+type misplaced struct{ encoded, cors sync.Once }
+
+// warnMisplaced logs, once for each route, an answer that the guard must not see: what compresses, and what adds the
+// headers of CORS, belongs outside of the guard. outer has the headers of the layers that are outside.
+func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.Header, rec *recorder) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	warn := func(header, text string) {
+		h.guard.log.write(ctx, logLine{Line: engine.Line{
+			Level: slog.LevelWarn, Message: text, Route: route, Attrs: []slog.Attr{slog.String("header", header)},
+		}})
+	}
+	for name := range rec.header {
+		switch {
+		case len(outer[name]) > 0:
+		case name == "Content-Encoding":
+			h.misplaced.encoded.Do(func() {
+				warn(name, "the guard stores a compressed answer: let the middleware that compresses be outside of the guard")
+			})
+		case strings.HasPrefix(name, "Access-Control-"):
+			h.misplaced.cors.Do(func() {
+				warn(name, "a replay will lack the headers of CORS: let the middleware that sets them be outside of the guard")
+			})
+		}
+	}
+}
+
+// decodeFor returns the body of a stored answer as the client of r can read it: without gzip, if it did not ask for that.
+// Other encodings stay, and so does a body that would be longer than what the guard serves. header is that of the answer.
+func (h *guarded) decodeFor(r *http.Request, header http.Header, body []byte) []byte {
+	encoding := header["Content-Encoding"]
+	if len(encoding) != 1 || !strings.EqualFold(encoding[0], "gzip") || acceptsGzip(r.Header) {
+		return body
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return body
+	}
+	most := h.guard.cfg.maxServedBytes()
+	decoded, err := io.ReadAll(io.LimitReader(plain, most+1))
+	if err != nil || int64(len(decoded)) > most {
+		return body
+	}
+	delete(header, "Content-Encoding")
+	return decoded
+}
+
+// acceptsGzip reports whether a client asked for gzip (RFC 9110 section 12.5.3). One that says nothing did not.
+func acceptsGzip(header http.Header) bool {
+	for _, line := range header["Accept-Encoding"] {
+		for coding := range strings.SplitSeq(line, ",") {
+			name, weight, weighted := strings.Cut(strings.ReplaceAll(strings.ToLower(coding), " ", ""), ";")
+			refused := weighted && strings.Trim(strings.TrimPrefix(weight, "q="), "0.") == "" // q=0, or q=0.000
+			if (name == "gzip" || name == "x-gzip" || name == "*") && !refused {
+				return true
+			}
+		}
+	}
+	return false
+}
