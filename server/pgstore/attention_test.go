@@ -212,7 +212,8 @@ func TestAttention_sweepKeepsWhatChanges(t *testing.T) {
 	require.NoError(t, err, "the next sweep deletes what is held now")
 	swept := make(chan error, 1)
 	go func() {
-		_, err := look.Exec(t.Context(), q.SQL())
+		st := q.Bind(pgx.NamedArgs{"keys": [][16]byte{o.ID}})
+		_, err := look.Exec(t.Context(), st.SQL, st.Args...)
 		swept <- err
 	}()
 	until(t, "the sweep waits for the note", func() bool {

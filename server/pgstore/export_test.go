@@ -50,10 +50,10 @@ func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*St
 	s.ownsPool = true
 	query := *s.query()
 	for into, text := range map[*pgkit.Query]string{
-		&query.NoteAttention:  "select @key::uuid, @fence::bigint, @state::smallint where false",
-		&query.DropAttention:  "select @key::uuid where false",
-		&query.FindAttention:  "select @after::timestamptz, @until::timestamptz where false",
-		&query.SweepAttention: "select 1 where false",
+		&query.NoteAttention: "select @key::uuid, @fence::bigint, @state::smallint where false",
+		&query.DropAttention: "select @key::uuid where false",
+		&query.FindAttention: "select @after::timestamptz, @until::timestamptz where false",
+		&query.StaleNotes:    "select 0 * @window::bigint, @after_created_at::timestamptz, @after_key::uuid, null::uuid[]",
 	} {
 		if *into, err = pgkit.LoadQuery(fstest.MapFS{"none.sql": {Data: []byte(text)}}, "none.sql", cfg.Schema); err != nil {
 			return nil, err

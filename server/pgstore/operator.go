@@ -255,9 +255,33 @@ func attentionOf(all []countedNotes) (a store.Attention) {
 	return a
 }
 
-// sweepAttention deletes notes that outlived their reasons.
+// noteWindow is how many notes one sweep looks at.
+const noteWindow = 2500
+
+// sweepAttention deletes notes that outlived their reasons, in a window of the notes. The next call goes on there, and
+// from the start after the end.
 func (s *Store) sweepAttention(ctx context.Context) error {
-	return s.unlessHeld(ctx, s.query().SweepAttention.Bind(nil))
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	from := s.answers.notes
+	st := s.query().StaleNotes.Bind(pgx.NamedArgs{
+		"after_created_at": after(from.CreatedAt), "after_key": toUUID(from.ID), "window": int64(noteWindow),
+	})
+	var count int64
+	stale, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (stale []pgtype.UUID, err error) {
+		var last pgtype.Timestamptz
+		var key pgtype.UUID
+		err = row.Scan(&count, &last, &key, &stale)
+		s.answers.notes = store.Cursor{CreatedAt: last.Time, ID: key.Bytes}
+		return stale, err
+	})
+	if err != nil || count < noteWindow {
+		s.answers.notes = store.Cursor{}
+	}
+	if err != nil || len(stale) == 0 {
+		return err
+	}
+	return s.unlessHeld(ctx, s.query().SweepAttention.Bind(pgx.NamedArgs{"keys": stale}))
 }
 
 // findAttention makes the notes that a process of version 1 did not make, in a window of the

@@ -20,7 +20,7 @@ type queries struct {
 
 	// for operators and their dashboards
 	Stats, Size, NoteAttention, DropAttention, SweepAttention pgkit.Query
-	FindDead                                                  pgkit.Query
+	StaleNotes, FindDead                                      pgkit.Query
 	FindAttention, Resolve, Forget, Defer, PruneAudit         pgkit.Query
 
 	// for Once and intents

@@ -73,8 +73,11 @@ func (r *Reader) Settings(ctx context.Context) (Question, error) {
 	return Question{"settings", st.SQL, st.Args}, st.Err()
 }
 
+// NoteWindow is how many notes one sweep looks at.
+const NoteWindow = noteWindow
+
 // Recurring are the statements that a store sends again and again without a request: of its sweep and its reconciler.
-func (s *Store) Recurring() ([]Question, error) {
+func (s *Store) Recurring(keys ...[16]byte) ([]Question, error) {
 	q, start := s.query(), after(time.Time{})
 	var all []Question
 	for _, st := range []struct {
@@ -83,7 +86,8 @@ func (s *Store) Recurring() ([]Question, error) {
 	}{
 		{"sweep", q.Sweep.Bind(pgx.NamedArgs{"after": start, "limit": int64(100)})},
 		{"drop answers", q.DropAnswers.Bind(pgx.NamedArgs{"after": start, "limit": int64(100), "window": int64(leastWindow)})},
-		{"sweep attention", q.SweepAttention.Bind(nil)},
+		{"stale notes", q.StaleNotes.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": int64(noteWindow)})},
+		{"sweep attention", q.SweepAttention.Bind(pgx.NamedArgs{"keys": keys})},
 		{"find dead", q.FindDead.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": int64(opaqueWindow)})},
 		{"size", q.Size.Bind(nil)},
 	} {

@@ -24,6 +24,7 @@ type planNode struct {
 	Relation string     `json:"Relation Name"`
 	Index    string     `json:"Index Name"`
 	Removed  float64    `json:"Rows Removed by Filter"` // the mean of all loops
+	Rows     float64    `json:"Actual Rows"`            // the mean of all loops
 	Loops    float64    `json:"Actual Loops"`
 	Hit      int        `json:"Shared Hit Blocks"`
 	Read     int        `json:"Shared Read Blocks"`

@@ -114,6 +114,7 @@ type answerSweep struct {
 	mu     sync.Mutex
 	after  time.Time
 	opaque store.Cursor // how far it has come with looking for dead runs
+	notes  store.Cursor // and for stale notes
 }
 
 // answerWindow is how many records are looked at for each answer that may be
