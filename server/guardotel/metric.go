@@ -24,10 +24,11 @@ var bounds = []float64{
 type meters struct {
 	events, refusals     metric.Int64Counter
 	claim, wait, pending metric.Float64Histogram
+	messages             messageMeters
 }
 
 func newMeters(meter metric.Meter) (*meters, error) {
-	var errs [5]error
+	var errs [6]error
 	histogram := func(err *error, name, text string) (h metric.Float64Histogram) {
 		h, *err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
 		return h
@@ -41,6 +42,7 @@ func newMeters(meter metric.Meter) (*meters, error) {
 		metric.WithDescription("Events of the guard, by kind. Of swept it counts records."))
 	m.refusals, errs[4] = meter.Int64Counter("fanonce.guard.refusals", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that were refused, by problem code."))
+	m.messages, errs[5] = newMessageMeters(meter)
 	return m, errors.Join(errs[:]...)
 }
 
@@ -111,6 +113,7 @@ func (m *meters) count(ctx context.Context, r *route, e server.Event) {
 	case server.EventSettled:
 		m.pending.Record(ctx, e.Duration.Seconds(), r.times...)
 	default:
+		m.messages.observe(ctx, r, &e)
 	}
 	m.events.Add(ctx, n, r.ofKind(&e)...)
 	if e.Code != "" {

@@ -93,7 +93,8 @@ type Collector struct {
 	claim, wait, pending *prometheus.HistogramVec
 	routes               sync.Map // string → *route
 
-	store *storeMetrics // nil: no store
+	messages *messageMetrics
+	store    *storeMetrics // nil: no store
 }
 
 // New returns a collector. A wrong field is a [*server.ConfigError].
@@ -119,6 +120,8 @@ func New(cfg Config) (*Collector, error) {
 		claim:   histogram("fanonce_guard_claim_duration_seconds", "Time of the store to claim a key."),
 		wait:    histogram("fanonce_guard_wait_duration_seconds", "Time that a call waited for the run of another call."),
 		pending: histogram("fanonce_guard_pending_duration_seconds", "Time from the first claim of a key to its answer."),
+
+		messages: newMessageMetrics(of),
 	}
 	if cfg.Store != nil {
 		c.store = newStoreMetrics(cfg)
@@ -178,6 +181,7 @@ func (c *Collector) Observe(ctx context.Context, e server.Event) {
 		c.time(ctx, r.pending, e.Duration)
 	default:
 		n.Inc()
+		c.observeMessage(ctx, &e)
 	}
 	if e.Code != "" {
 		c.refusals.WithLabelValues(e.Route, string(e.Code)).Inc()
@@ -231,5 +235,5 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 func (c *Collector) metrics() []prometheus.Collector {
-	return []prometheus.Collector{c.events, c.refusals, c.claim, c.wait, c.pending}
+	return []prometheus.Collector{c.events, c.refusals, c.claim, c.wait, c.pending, c.messages.age, c.messages.attempts}
 }

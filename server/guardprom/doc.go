@@ -12,6 +12,8 @@
 //	fanonce_guard_claim_duration_seconds{guard, route}      time that the store took to claim a key
 //	fanonce_guard_wait_duration_seconds{guard, route}       time that a duplicate waited
 //	fanonce_guard_pending_duration_seconds{guard, route}    time from the first claim to the answer
+//	fanonce_guard_message_age_seconds{guard, route}       age of an inbox' message when it was handled
+//	fanonce_guard_message_attempts{guard, route}          attempts after which a message was handled or given up
 //	fanonce_store_up{store}                                 1 if the store answered when it was asked last
 //	fanonce_store_attention{store, reason}                  keys that need a person
 //	fanonce_store_oldest_attention_seconds{store}           age of the oldest of them
@@ -22,6 +24,9 @@
 //	fanonce_store_oldest_in_progress_seconds{store}         age of the oldest record in progress
 //	fanonce_store_records{store, state}                     records, counted: with Config.StatsEvery only
 //	fanonce_store_read_age_seconds{store, read}             age of the numbers, by the read that they are of
+//
+// The deliveries of an inbox are events too: message_ran, message_duplicate, message_failed, message_dead and message_busy.
+// Their route is "inbox CONSUMER". The ages are there if the consumer sets inbox.Message.Published.
 //
 // Config.Name is the guard and the store: give each guard of a process a name. No label holds a key, scope, ID or body.
 //
