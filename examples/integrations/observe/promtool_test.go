@@ -32,13 +32,15 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Each alert says which service it is about and what to do, and has a unit test in which it fires and one in which it is
-// quiet.
+// Each alert says which service it is about and what to do, has a section in the guide for people on call, and has a unit test
+// in which it fires and one in which it is quiet.
 func TestAlerts_areTested(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("alerts.yml")
 	require.NoError(t, err)
 	tests, err := os.ReadFile("alerts_test.yml")
+	require.NoError(t, err)
+	runbook, err := os.ReadFile("../../../server/ONCALL.md")
 	require.NoError(t, err)
 	alerts := strings.Split(string(rules), "- alert: ")[1:]
 	require.NotEmpty(t, alerts)
@@ -49,6 +51,7 @@ func TestAlerts_areTested(t *testing.T) {
 		}
 		require.Contains(t, rule, `summary: "{{ $labels.job }}: `, name)
 		require.Contains(t, rule, "description: ", name)
+		require.Contains(t, string(runbook), "\n## "+name+"\n", "ONCALL.md has no heading for it, and so no anchor for a runbook URL")
 		fires := regexp.MustCompile(`alertname: ` + name + `\s+exp_alerts:`)
 		require.Regexp(t, fires, string(tests), name)
 		require.Contains(t, string(tests), "alertname: "+name+"}", "%s is not tested where it is quiet", name)

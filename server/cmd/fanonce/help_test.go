@@ -3,6 +3,8 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,4 +67,60 @@ func TestCompletion(t *testing.T) {
 	r := fanonce(t, "__complete", "key", "derive", "--encoding", "").requireCode(t, 0)
 	require.Contains(t, r.stdout, "base64url22")
 	require.Contains(t, fanonce(t, "__complete", "migrate", "up", "--component", "").stdout, "sagas")
+}
+
+// Each command of ONCALL.md does what it is for, in the state that its section is about.
+func TestOnCall_commands(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	on(t, url, "migrate", "up", "--component", "reader").requireCode(t, 0)
+	ids := map[string]string{
+		"FanonceUnknown":     unknownKeys(t, url, "order-1")[0],
+		"FanonceQuarantined": quarantinedKey(t, url, "order-2"),
+		"FanonceDeadLetter":  deadLetter(t, url),
+		"FanonceSagaStuck":   stuckOf(t, url, halfway, "saga-1")[0],
+		"FanoncePendingOld":  unknownKeys(t, url, "order-3")[0],
+	}
+	guide, err := os.ReadFile("../../ONCALL.md")
+	require.NoError(t, err)
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "receipt.json"), []byte("{}"), 0o600))
+	commands := 0
+	for _, section := range strings.Split(string(guide), "\n## ") {
+		heading, body, _ := strings.Cut(section, "\n")
+		for _, block := range regexp.MustCompile("(?s)```(sh|sql)\n(.*?)```").FindAllStringSubmatch(body, -1) {
+			if block[1] == "sql" {
+				execute(t, url, strings.Split(strings.TrimSuffix(strings.TrimSpace(block[2]), ";"), ";")...)
+				continue
+			}
+			for line := range strings.Lines(block[2]) {
+				if command, ok := strings.CutPrefix(line, "fanonce "); ok {
+					commands++
+					requireWorks(t, url, folder, ids[heading], strings.TrimSpace(command))
+				}
+			}
+		}
+	}
+	require.Greater(t, commands, 20)
+}
+
+// requireWorks runs a command by the shell, with the ID of a key or a saga. It changes nothing.
+func requireWorks(t *testing.T, url, folder, id, command string) {
+	t.Helper()
+	verb := strings.Contains(command, "--reason")
+	if verb {
+		command += " --dry-run"
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$FANONCE" `+command)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "FANONCE="+binary, "USER=ann", "DATABASE_URL="+url, "ID="+id, "STEP=stock.hold")
+	out, err := cmd.CombinedOutput()
+	if strings.HasPrefix(command, "status") || strings.HasPrefix(command, "doctor") { // something needs a person
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s: %s", command, out)
+		return
+	}
+	require.NoError(t, err, "%s: %s", command, out)
+	if verb {
+		require.Contains(t, string(out), "of 1; nothing was changed", command)
+	}
 }

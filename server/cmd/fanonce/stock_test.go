@@ -20,6 +20,7 @@ import (
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -145,4 +146,44 @@ func startedOf(tb testing.TB, url string, d *saga.Definition[none, none], key st
 		return err
 	}))
 	return journal.IDOf("", d.Name(), childkey.MustParse(key)).String()
+}
+
+// quarantinedKey leaves a key whose owners died. It returns its ID.
+func quarantinedKey(t *testing.T, url, key string) string {
+	t.Helper()
+	s := newStore(t, url)
+	id := store.NewID(tenant, namespace, childkey.MustParse(key))
+	guard, err := server.NewGuard(s, func(*http.Request) (string, error) { return tenant, nil }, server.Config{
+		Namespace: namespace, Lease: 100 * time.Millisecond, MaxRecoveryAttempts: 1, Wait: time.Minute,
+	})
+	require.NoError(t, err)
+	dying := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		// The process that ran it is gone: nobody renews the lease, and nobody settles.
+		execute(t, url, "update idempotency set token = gen_random_uuid() where state = 1")
+	})
+	h, err := guard.Route(server.Route{Name: "ship", Effect: server.Keyed}, dying)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ship", strings.NewReader("{}"))
+		r.Header.Set(wire.HeaderKey, key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Header().Get(wire.HeaderCode) == string(wire.Poisoned)
+	}, time.Minute, 10*time.Millisecond)
+	return id.String()
+}
+
+// deadLetter leaves a message that was given up. It returns the ID of its key.
+func deadLetter(t *testing.T, url string) string {
+	t.Helper()
+	guard, err := server.NewGuard(newStore(t, url), server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	consumer, err := inbox.New(guard, inbox.Config{Consumer: "mailer", Effect: server.Transactional, MaxAttempts: 1})
+	require.NoError(t, err)
+	delivery, err := consumer.Handle(t.Context(), inbox.Message{Source: "mails", ID: "7"}, func(context.Context, []byte) error {
+		return errors.New("no such address")
+	})
+	require.Error(t, err)
+	require.Equal(t, inbox.Dead, delivery.Result)
+	return text(parse[keyList](t, on(t, url, "keys", "list", "--state", "dead-letter", "--json").requireCode(t, 0)).Keys[0]["id"])
 }
