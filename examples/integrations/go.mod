@@ -91,6 +91,7 @@ require (
 )
 
 require (
+	github.com/go-chi/cors v1.2.2
 	github.com/golang-migrate/migrate/v4 v4.19.1
 	github.com/jackc/tern/v2 v2.3.4
 	github.com/pressly/goose/v3 v3.27.0
