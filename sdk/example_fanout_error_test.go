@@ -41,7 +41,7 @@ func ExampleFanoutError() {
 			fmt.Println(branch.Name, branch.Outcome)
 		}
 	}
-	fmt.Println("hold:", fan.Results()["inventory.reserve"].Value) // to be released: see CallUndo
+	fmt.Println("hold:", fan.Results()["inventory.reserve"].Value) // to be released: see Undo
 	fmt.Println("ship failed for another:", errors.Is(fan.Results()["ship"].Err, sdk.ErrDependency))
 	fmt.Println("worth another run:", sdk.Resumable(err))
 	fmt.Println("requests:", len(d.Requests()))

@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -43,4 +44,61 @@ func ExampleCallUndo() {
 	// /reservations/release {"input":{"SKUs":["lamp"]}}
 	// names it: true
 	// key of its own: true
+}
+
+// The card is declined, so the reservation is released. A guarded handler answers with the refusal; if its process dies
+// before that, its next run finds the same one.
+func ExampleFanout_Undo() {
+	d := services()
+	defer d.Close()
+	client, err := newExampleClient(d.URL())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d.Script("/charges", sdktest.Status(402, `{"code":"card-declined","detail":"No funds."}`))
+	ctx := orderContext()
+	fan := client.Fanout(ctx)
+	sdk.Add(fan, Reserve.UndoneBy(Release), Lines{SKUs: []string{"lamp"}})
+	sdk.Add(fan, Charge, Payment{Cents: 1999})
+	if err = fan.Wait(); err != nil && !sdk.Resumable(err) {
+		fmt.Println("undone:", fan.Undo(ctx))
+		refused := sdk.RefusalOf(err)
+		fmt.Println(refused.Status, refused.Detail)
+	}
+	requests := d.Requests()
+	fmt.Println(requests[2].Path, string(requests[2].Body))
+	// Output:
+	// undone: <nil>
+	// 402 No funds.
+	// /reservations/release {"input":{"SKUs":["lamp"]},"output":{"ID":"hold-1"}}
+}
+
+// An order is cancelled: its undo declares the fan-out of the order under the key that the order had, and undoes it
+// without starting it.
+func ExampleFanout_Undo_earlier() {
+	d := services()
+	defer d.Close()
+	client, err := newExampleClient(d.URL())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fanOf := func(ctx context.Context, skus ...string) *sdk.Fanout {
+		fan := client.Fanout(ctx)
+		sdk.Add(fan, Reserve.UndoneBy(Release), Lines{SKUs: skus})
+		return fan
+	}
+	fmt.Println("ordered:", fanOf(orderContext(), "lamp").Wait())
+
+	ctx := orderContext() // in a handler: childkey.NewContext(ctx, key), with the key of server.ForwardKey
+	fmt.Println("cancelled:", fanOf(ctx, "lamp").Undo(ctx))
+	for _, r := range d.Requests() {
+		fmt.Println(r.Path)
+	}
+	// Output:
+	// ordered: <nil>
+	// cancelled: <nil>
+	// /reservations
+	// /reservations/release
 }

@@ -83,7 +83,7 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 func (r *run) settleTransactionError(refused *store.TxError) Outcome {
 	r.releaseFailed(refused.Ended)
 	r.engine.cfg.Log(r.ctx, Line{
-		Level: slog.LevelError, Message: "transaction failed under an answer of success: the answer was dropped",
+		Level: slog.LevelError, Message: "transaction failed under an answer that promises its rows: the answer was dropped",
 		Code: wire.TransactionFailed, Route: r.call.Route.Name, ID: r.owner.ID,
 		Attrs: append(refusedAttrs(refused), slog.String("advice", advice(refused))),
 	})
