@@ -14,6 +14,8 @@ type Message struct {
 	Topic   string
 	Account string // for brokers with partitions
 	Payload []byte
+	// Trace is that of the run that wrote the message. The broker carries it in headers of these names.
+	Trace map[string]string `json:",omitempty"`
 }
 
 // A broker carries the payments.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -71,7 +72,7 @@ func (k *kafkaLedger) run(ctx context.Context) error {
 // here, until it is booked or a dead letter.
 func (k *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record) {
 	for i, r := range records {
-		v, cause := insist(ctx, k.box, kafkaMessage(r))
+		v, cause := insist(inTrace(ctx, kafkaHeader(r)), k.box, kafkaMessage(r))
 		for v == dead {
 			if err := k.bury(ctx, r, cause); err == nil {
 				break
@@ -99,13 +100,20 @@ func (k *kafkaLedger) bury(ctx context.Context, r *kgo.Record, cause error) erro
 
 // kafkaMessage names a record by its producer's key, which is the same in a copy. Without one it is the record's place.
 func kafkaMessage(r *kgo.Record) inbox.Message {
-	id := strconv.Itoa(int(r.Partition)) + "/" + strconv.FormatInt(r.Offset, 10)
-	for _, h := range r.Headers {
-		if h.Key == keyHeader {
-			id = string(h.Value)
+	id := cmp.Or(kafkaHeader(r)(keyHeader), strconv.Itoa(int(r.Partition))+"/"+strconv.FormatInt(r.Offset, 10))
+	return inbox.Message{Source: r.Topic, ID: id, Payload: r.Value, Published: r.Timestamp}
+}
+
+// kafkaHeader returns the last value of each of a record's headers, or "".
+func kafkaHeader(r *kgo.Record) func(name string) string {
+	return func(name string) (value string) {
+		for _, h := range r.Headers {
+			if h.Key == name {
+				value = string(h.Value)
+			}
 		}
+		return value
 	}
-	return inbox.Message{Source: r.Topic, ID: id, Payload: r.Value}
 }
 
 // publishKafka returns the publish function for Kafka. Records of one account are in one partition. The client sends
@@ -115,11 +123,15 @@ func kafkaMessage(r *kgo.Record) inbox.Message {
 // may have a copy. The job runs again, and the key makes the copies one message.
 func publishKafka(client *kgo.Client) func(ctx context.Context, m Message) error {
 	return func(ctx context.Context, m Message) error {
-		sent := make(chan error, 1)
-		client.Produce(ctx, &kgo.Record{
+		record := &kgo.Record{
 			Topic: m.Topic, Key: []byte(m.Account), Value: m.Payload,
 			Headers: []kgo.RecordHeader{{Key: keyHeader, Value: []byte(m.Key)}},
-		}, func(_ *kgo.Record, err error) { sent <- err })
+		}
+		for name, value := range m.Trace {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+		sent := make(chan error, 1)
+		client.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
 		select {
 		case err := <-sent:
 			return err

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -41,8 +43,9 @@ type options struct {
 	lease, ackWait                  time.Duration
 	pollOnly, nonDurable            bool
 
-	log *slog.Logger
-	out io.Writer
+	log    *slog.Logger
+	out    io.Writer
+	traces trace.TracerProvider // nil: OpenTelemetry's own
 }
 
 const usage = "usage: consumer migrate|shop|ledger [flags]; consumer shop -h lists them"
@@ -97,7 +100,13 @@ func (o *options) withGuard(ctx context.Context, namespace string, work func(cfg
 		return err
 	}
 	defer store.Close()
-	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: namespace, Lease: o.lease, Logger: o.log})
+	telemetry, err := o.newTelemetry(cmp.Or(namespace, group))
+	if err != nil {
+		return err
+	}
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{
+		Namespace: namespace, Lease: o.lease, Logger: o.log, Observer: telemetry,
+	})
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func consumeNATS(ctx context.Context, o *options, js jetstream.JetStream, from j
 // handleNATS books one message. The broker hears of it only when the row is committed. A lost acknowledgement brings the
 // message again, and the inbox knows it.
 func handleNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, box *inbox.Inbox) {
-	v, pause, cause := handle(ctx, box, natsMessage(m))
+	v, pause, cause := handle(inTrace(ctx, m.Headers().Get), box, natsMessage(m))
 	if v == dead && buryNATS(ctx, js, m, cause) != nil {
 		v, pause = again, time.Second
 	}
@@ -113,18 +113,27 @@ func buryNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, caus
 // natsMessage names a message by its producer's ID, which survives a republication. Without one it is the sequence
 // number in the stream.
 func natsMessage(m jetstream.Msg) inbox.Message {
-	id := m.Headers().Get(jetstream.MsgIDHeader)
-	if meta, err := m.Metadata(); id == "" && err == nil {
-		id = "sequence-" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	named := inbox.Message{Source: m.Subject(), ID: m.Headers().Get(jetstream.MsgIDHeader), Payload: m.Data()}
+	meta, err := m.Metadata()
+	if err != nil {
+		return named
 	}
-	return inbox.Message{Source: m.Subject(), ID: id, Payload: m.Data()}
+	named.Published = meta.Timestamp
+	if named.ID == "" {
+		named.ID = "sequence-" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	}
+	return named
 }
 
 // publishNATS returns the publish function for JetStream. The stream drops a copy by its Nats-Msg-Id within its duplicate
 // window. After that the ledger drops it.
 func publishNATS(js jetstream.JetStream) func(ctx context.Context, m Message) error {
 	return func(ctx context.Context, m Message) error {
-		_, err := js.PublishMsg(ctx, &nats.Msg{Subject: m.Topic, Data: m.Payload}, jetstream.WithMsgID(m.Key))
+		msg := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
+		for name, value := range m.Trace {
+			msg.Header.Set(name, value)
+		}
+		_, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.Key))
 		return err
 	}
 }

@@ -151,7 +151,12 @@ func rabbitSession(ctx context.Context, o *options, box *inbox.Inbox) error {
 // Rejected without being queued again, a message goes to the exchange of dead letters.
 func handleRabbitMQ(ctx context.Context, d amqp.Delivery, topic string, box *inbox.Inbox) {
 	// The producer has chosen the message-id. The delivery tag differs from delivery to delivery.
-	switch v, _ := insist(ctx, box, inbox.Message{Source: topic, ID: d.MessageId, Payload: d.Body}); v {
+	m := inbox.Message{Source: topic, ID: d.MessageId, Payload: d.Body, Published: d.Timestamp}
+	header := func(name string) string {
+		text, _ := d.Headers[name].(string)
+		return text
+	}
+	switch v, _ := insist(inTrace(ctx, header), box, m); v {
 	case done:
 		_ = d.Ack(false)
 	case dead:

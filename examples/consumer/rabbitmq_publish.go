@@ -87,9 +87,13 @@ type rabbitConn struct {
 }
 
 func (c *rabbitConn) publish(ctx context.Context, m Message) error {
+	headers := make(amqp.Table)
+	for name, value := range m.Trace {
+		headers[name] = value
+	}
 	// mandatory: without it the broker confirms a message that no queue takes.
 	confirmation, err := c.ch.PublishWithDeferredConfirmWithContext(ctx, m.Topic, m.Account, true, false, amqp.Publishing{
-		MessageId: m.Key, DeliveryMode: amqp.Persistent, Body: m.Payload,
+		MessageId: m.Key, DeliveryMode: amqp.Persistent, Timestamp: time.Now(), Headers: headers, Body: m.Payload,
 	})
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (c checkout) pay(ctx context.Context, in Request) (Receipt, error) {
 	if err := pgstore.Queue(ctx, "insert into payment values ($1, $2, $3)", id, in.Account, in.Cents); err != nil {
 		return Receipt{}, err
 	}
-	message := Message{Key: id, Topic: c.topic, Account: in.Account, Payload: payload}
+	message := Message{Key: id, Topic: c.topic, Account: in.Account, Payload: payload, Trace: traceOf(ctx)}
 	_, err = c.jobs.InsertTx(ctx, pgstore.Tx(ctx), message, nil)
 	return Receipt{ID: id}, err
 }
