@@ -94,7 +94,8 @@ type Router interface {
 //
 // fn's ctx carries the parent key of fn's own calls: the hop key of the inbound
 // key ([childkey.Hop]). [Fence], [Barrier], [InboundKey], [PathValue] and the
-// other functions that take a run's ctx work in it.
+// other functions that take a run's ctx work in it. It does not end when the client hangs up, nor at a
+// deadline of a layer around mux, but after the HandlerTimeout; [Guard.Handler] has the rest.
 //
 // A body that the codec refuses is answered with 400 and the code body-malformed, and another
 // media type with 415 and media-type-unsupported. The detail says what is wrong, for people.

@@ -50,14 +50,16 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var rec *recorder
 	c.Work = func(ctx context.Context) engine.Result {
 		rec = newRecorder(w, route, &h.guard.cfg)
+		rec.traces = !h.misplaced.traced.Swap(true)
 		attempt := withBody(r.Clone(ctx), body)
 		if route.Stream != StreamTombstone {
 			attempt.Header.Del("Upgrade") // a refused Hijack would come after the effect
 		}
 		defer removeForm(attempt)
 		h.next.ServeHTTP(rec, attempt)
+		res := rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(ctx, c))
 		h.warnMisplaced(ctx, route.Name, w.Header(), rec)
-		return rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(ctx, c))
+		return res
 	}
 	if route.OnCommitError != nil {
 		c.OnCommitError = func(ctx context.Context, refused *store.TxError) (res engine.Result, err error) {

@@ -7,26 +7,41 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
 // A misplaced remembers which signs of middleware on the wrong side of the guard were logged for a route.
-type misplaced struct{ encoded, cors sync.Once }
+type misplaced struct {
+	encoded, cors, timeout sync.Once
 
-// warnMisplaced logs, once for each route, an answer that the guard must not see: what compresses, and what adds the
-// headers of CORS, belongs outside of the guard. outer has the headers of the layers that are outside.
+	traced atomic.Bool // an answer's writer was looked for
+}
+
+// warnMisplaced logs, once for each route, a sign of middleware that belongs outside of the guard. Such a middleware
+// compresses, adds the headers of CORS, or answers while the handler goes on. outer has the headers of the layers that are
+// outside, and rec is finished.
 func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.Header, rec *recorder) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	warn := func(header, text string) {
-		h.guard.log.write(ctx, logLine{Line: engine.Line{
-			Level: slog.LevelWarn, Message: text, Route: route, Attrs: []slog.Attr{slog.String("header", header)},
-		}})
+		l := logLine{Line: engine.Line{Level: slog.LevelWarn, Message: text, Route: route}}
+		if header != "" {
+			l.Attrs = []slog.Attr{slog.String("header", header)}
+		}
+		h.guard.log.write(ctx, l)
 	}
-	for name := range rec.header {
+	if rec.timed {
+		h.misplaced.timeout.Do(func() {
+			warn("", "http.TimeoutHandler is inside the guard: after its 503 the handler goes on, and a retry runs beside it; "+
+				"set Route.HandlerTimeout, or let http.TimeoutHandler be outside of the guard")
+		})
+	}
+	for name := range rec.sent {
 		switch {
 		case len(outer[name]) > 0:
 		case name == "Content-Encoding":
@@ -41,8 +56,26 @@ func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.He
 	}
 }
 
+// isCalledByTimeoutHandler reports whether an http.TimeoutHandler writes the answer that the caller is about to record.
+// Only the stack shows that: the handler behind it gets another writer. An http.TimeoutHandler outside of
+// the guard is in another goroutine.
+func isCalledByTimeoutHandler() bool {
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if frame.Function == "net/http.(*timeoutHandler).ServeHTTP" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
 // decodeFor returns the body of a stored answer as the client of r can read it: without gzip, if it did not ask for that.
-// Other encodings stay, and so does a body that would be longer than what the guard serves. header is that of the answer.
+// Other encodings stay, because the standard library cannot read them, and so does a body that would be longer than what
+// the guard serves. header is that of the answer. No Vary goes with it: no cache keeps a replay.
 func (h *guarded) decodeFor(r *http.Request, header http.Header, body []byte) []byte {
 	encoding := header["Content-Encoding"]
 	if len(encoding) != 1 || !strings.EqualFold(encoding[0], "gzip") || acceptsGzip(r.Header) {

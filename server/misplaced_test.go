@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,12 @@ func TestMisplaced_warnsOnce(t *testing.T) {
 	}{
 		{"compress inside", "compresses be outside", func(g *server.Guard) http.Handler { return mustHandler(t, g, compress(work)) }},
 		{"CORS inside", "CORS: let the middleware", func(g *server.Guard) http.Handler { return mustHandler(t, g, allow(work)) }},
+		{"http.TimeoutHandler inside", "http.TimeoutHandler is inside", func(g *server.Guard) http.Handler {
+			return mustHandler(t, g, allowNothing(http.TimeoutHandler(work, time.Minute, "")))
+		}},
+		{"http.TimeoutHandler outside", "", func(g *server.Guard) http.Handler {
+			return http.TimeoutHandler(mustHandler(t, g, work), time.Minute, "")
+		}},
 		{"both outside", "", func(g *server.Guard) http.Handler { return compress(allow(mustHandler(t, g, work))) }},
 	} {
 		var log journal
@@ -68,10 +75,50 @@ func TestMisplaced_warnsOnce(t *testing.T) {
 			require.Equal(t, http.StatusOK, serve(h, r).Code)
 		}
 		if tt.warning == "" {
-			require.Empty(t, log.lines(t, "outside"), tt.name)
+			require.Empty(t, log.lines(t, "of the guard"), tt.name)
 			continue
 		}
 		require.Len(t, log.lines(t, tt.warning), 1, tt.name)
+	}
+}
+
+// allowNothing is a middleware between others, with a writer of its own.
+func allowNothing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(encoded{w, w}, r) })
+}
+
+// An http.TimeoutHandler that some requests do not reach is noticed when it gives a handler up. The handler goes on: its
+// ctx has ended, what needs the run is refused, and the retry is a second run.
+func TestMisplaced_timeoutHandler(t *testing.T) {
+	t.Parallel()
+	var log journal
+	g := newGuard(t, memstore.New(), server.Config{Logger: log.logger(slog.LevelWarn)})
+	given, settled := make(chan struct{}), make(chan error)
+	slow := http.TimeoutHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		<-given
+		settled <- server.Settle(r.Context(), server.Release())
+	}), time.Millisecond, "too slow")
+	h := mustHandler(t, g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			return
+		}
+		slow.ServeHTTP(w, r)
+	}))
+	require.Equal(t, http.StatusOK, serve(h, request("k")).Code)
+	require.Empty(t, log.lines(t, "TimeoutHandler"))
+	for range 2 {
+		r := request("slow")
+		r.URL.Path, r.RequestURI = "/slow", "/slow"
+		w := serve(h, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "too slow", w.Body.String())
+		require.Equal(t, "false", w.Header().Get("Idempotent-Replayed"))
+	}
+	require.Len(t, log.lines(t, "TimeoutHandler"), 1)
+	close(given)
+	for range 2 { // both runs were there at once
+		require.ErrorIs(t, <-settled, server.ErrNoRun)
 	}
 }
 

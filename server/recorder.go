@@ -52,6 +52,8 @@ type recorder struct {
 	err     error // if not nil: the answer is dropped, and every write returns this error
 	dropped bool  // the body outgrew served: it and all further writes are dropped
 	passing bool  // streaming: written bytes leave at once
+	traces  bool  // the writer of the answer is looked for, whatever the status
+	timed   bool  // it is an http.TimeoutHandler
 	over    bool
 }
 
@@ -86,6 +88,7 @@ func (r *recorder) writeHeader(status int) {
 	default:
 		r.status = status
 		r.sent = r.header.Clone()
+		r.timed = (r.traces || status == http.StatusServiceUnavailable) && isCalledByTimeoutHandler()
 	}
 }
 

@@ -39,6 +39,7 @@ type Route struct {
 	// neither sent nor logged. nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
 	// HandlerTimeout replaces [Config.HandlerTimeout] for the runs of this route. It may be longer. Zero means the guard's.
+	// It is the only deadline of a run's ctx: [Guard.Handler] says why those around the guard do not count.
 	HandlerTimeout time.Duration
 	// KeyOptional lets requests without an Idempotency-Key through to the handler. They leave no record: each of them runs,
 	// and their answers have no header of this package. A Keyed or Opaque handler gets them as they came, outside of a
@@ -155,6 +156,20 @@ const (
 //
 // A panic of next settles the key as its effect class says. Then it goes on to a middleware around the guard, or to
 // net/http, which cuts the connection.
+//
+// The ctx of next's request has the values of the caller's ctx, but neither its end nor its deadline. A client that hangs
+// up does not stop next, and neither does a timeout around the guard: the client's retry would begin the work again. The
+// ctx ends after the HandlerTimeout, when the lease is lost, or when [Guard.Shutdown] runs out of time; context.Cause is
+// [ErrHandlerTimeout], [ErrLeaseLost] or [ErrShutdown]. After that next should return.
+//
+// No layer between the guard and next may answer while next goes on. http.TimeoutHandler does. After its 503 the key is
+// settled and the ctx has ended, so that a statement in the run's transaction is refused. But an effect for which next does
+// not use its ctx happens, and the next run of the key may be beside it. Set [Route].HandlerTimeout instead, or put such a
+// layer around the guard, where it only bounds how long the client waits.
+//
+// The guard notices three layers that should be around it, and logs each once for a route: http.TimeoutHandler, one that
+// compresses, and one that sets the headers of CORS. It replays an answer with Content-Encoding gzip without that encoding
+// to a client that does not accept gzip. Other encodings are replayed as they are.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
 }
