@@ -103,7 +103,7 @@ func (l *load) send(req blackboxtest.Request) (answered, bool) {
 		if rand.IntN(20) == 0 {
 			patience = time.Duration(rand.IntN(10)) * time.Millisecond
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 		pod := l.fleet.pick()
 		sent := req
 		sent.URL = pod.URL + "/transfers"

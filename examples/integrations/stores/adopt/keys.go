@@ -116,12 +116,23 @@ func (k Keys) Inside(next http.Handler) http.Handler {
 		crash("after the claim")
 		answer := &buffer{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
-		if answer.status >= http.StatusInternalServerError { // rolled back, so an old process may run it
+		if !isStored(answer.status) { // rolled back, so an old process may run it
 			_ = swap.Run(r.Context(), k.Client, []string{k.Name(r)}, claim, "", 0).Err() // else a new one does
 		}
 		w.WriteHeader(answer.status)
 		_, _ = w.Write(answer.body.Bytes())
 	})
+}
+
+// isStored reports whether a guard stores an answer, as [server.Effect] says.
+func isStored(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return status < http.StatusInternalServerError
+	}
 }
 
 // claim returns what it wrote, or "" if an old process has the key. The guard lets one run in, so a claim of another run

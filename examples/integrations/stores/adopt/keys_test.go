@@ -44,6 +44,8 @@ func transfer(ctx context.Context, tx pgx.Tx, r *http.Request) (status int, body
 		return http.StatusInternalServerError, nil
 	case strings.HasSuffix(r.Header.Get("Idempotency-Key"), "7"):
 		return http.StatusPaymentRequired, []byte(id)
+	case strings.HasSuffix(r.Header.Get("Idempotency-Key"), "9"):
+		return http.StatusForbidden, nil // not stored
 	}
 	return http.StatusCreated, []byte(id)
 }
@@ -246,7 +248,7 @@ func TestAnswers(t *testing.T) {
 		webs[phase] = &balancer{webs: []*httptest.Server{s.start(t, phase)}}
 	}
 	for _, ways := range [][2]string{{"old", "both"}, {"old", "look"}, {"both", "old"}, {"both", "new"}, {"look", "new"}} {
-		for _, key := range []string{"1", "7"} {
+		for _, key := range []string{"1", "7", "9"} {
 			key = ways[0] + ways[1] + key
 			first := webs[ways[0]].send(t, key)
 			require.NotZero(t, first.status)
