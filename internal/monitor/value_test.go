@@ -69,7 +69,7 @@ func TestValue_every(t *testing.T) {
 		require.EqualValues(t, 1, v.Get().Value)
 		synctest.Wait()
 		require.EqualValues(t, 1, s.reads.Load(), "it is too early")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, monitor.Reading[int64]{Value: 1, Known: true, Age: every}, v.Get())
 		time.Sleep(time.Second)
 		synctest.Wait()
