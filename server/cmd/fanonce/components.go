@@ -24,11 +24,20 @@ type component struct {
 	files  fs.FS
 	up     func(ctx context.Context, pool *pgxpool.Pool, schema string) error
 	roles  string // SQL of its database roles
+	grant  func(ctx context.Context, pool *pgxpool.Pool, schema string) error
 }
 
 var components = []component{
-	{"keys", "idempotency", pgstore.MigrationFiles, pgstore.Migrate, pgstore.RolesSQL},
-	{"sagas", "saga", pgjournal.MigrationFiles, pgjournal.Migrate, pgjournal.RolesSQL},
+	{"keys", "idempotency", pgstore.MigrationFiles, pgstore.Migrate, pgstore.RolesSQL, grantKeys},
+	{"sagas", "saga", pgjournal.MigrationFiles, pgjournal.Migrate, pgjournal.RolesSQL, grantSagas},
+}
+
+func grantKeys(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	return pgstore.Roles{Schema: schema}.Grant(ctx, pool)
+}
+
+func grantSagas(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	return pgjournal.Roles{Schema: schema}.Grant(ctx, pool)
 }
 
 func componentNames() []string {

@@ -121,7 +121,7 @@ const defaultMigrationWait = 10 * time.Minute
 
 func newMigrateUp(a *app) *cobra.Command {
 	var names []string
-	var dryRun bool
+	var dryRun, roles bool
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the tables to this program's version", Args: takes(0, 0),
@@ -131,9 +131,13 @@ nothing. Without --component the components migrate whose tables are there. Wher
 A migration waits for a table's lock only briefly, and tries again until --wait is over: requests do not queue
 behind it. --schema makes that schema, too, if it is missing.
 
+--roles makes the roles fanonce_owner, fanonce_runtime and fanonce_observer if they are missing, and gives them their rights
+on the tables of these components, also where the tables were current. Who runs it must be a superuser, or a member of
+fanonce_owner that may create roles.
+
 The indexes of reader are made concurrently: requests go on. Interrupted, such an index stays, invalid: the next
 migrate up --component reader makes it anew.`,
-		Example: "  fanonce migrate up --component keys,sagas\n  fanonce migrate up --component reader\n  fanonce migrate up --dry-run",
+		Example: "  fanonce migrate up --component keys,sagas --roles\n  fanonce migrate up --component reader\n  fanonce migrate up --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			picked, reader, err := pickOrReader(names)
 			if err != nil {
@@ -143,16 +147,17 @@ migrate up --component reader makes it anew.`,
 				return fmt.Errorf("--wait %v is not positive", wait)
 			}
 			a.timeout = max(a.timeout, wait) // one statement of a migration may read a large table
-			return a.migrateUp(cmd.Context(), picked, reader, wait, dryRun)
+			return a.migrateUp(cmd.Context(), picked, reader, roles, wait, dryRun)
 		},
 	}
 	componentFlag(cmd, &names, "those whose tables are there, without reader", readerName)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&roles, "roles", false, "also make the database roles, and give them their rights")
 	cmd.Flags().DurationVar(&wait, "wait", defaultMigrationWait, "how long to wait for locks, and for the migration itself")
 	return cmd
 }
 
-func (a *app) migrateUp(ctx context.Context, picked []component, reader bool, wait time.Duration, dryRun bool) error {
+func (a *app) migrateUp(ctx context.Context, picked []component, reader, roles bool, wait time.Duration, dryRun bool) error {
 	pool, err := a.pool(ctx)
 	if err != nil {
 		return err
@@ -172,6 +177,12 @@ func (a *app) migrateUp(ctx context.Context, picked []component, reader bool, wa
 			return undone(err, rows)
 		}
 		rows = append(rows, row)
+		if !roles || dryRun {
+			continue
+		}
+		if err := c.grant(ctx, pool, a.schema); err != nil {
+			return undone(fmt.Errorf("%s: the roles: %w", c.name, err), rows)
+		}
 	}
 	if reader {
 		row, err := a.addReader(ctx, pool, wait, dryRun)

@@ -98,6 +98,35 @@ func TestMigratePrint(t *testing.T) {
 	require.Contains(t, fanonce(t, "migrate", "print", "--component", "keys", "--roles").stdout, "create role fanonce_runtime")
 }
 
+// A deploy makes the tables and the roles by one command, each time again, and a service works with the rights that it gets.
+func TestMigrateUp_roles(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true}) // roles belong to the whole server
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	url := cluster.URL("")
+	up := []string{"migrate", "up", "--component", "keys,sagas", "--schema", "once", "--roles"}
+	on(t, url, append(up, "--dry-run")...).requireCode(t, 0)
+	var exists bool
+	require.NoError(t, dial(t, url).QueryRow(t.Context(), "select to_regrole('fanonce_owner') is not null").Scan(&exists))
+	require.False(t, exists)
+	on(t, url, up...).requireCode(t, 0)
+
+	execute(t, url, "create role orders login password 'p' in role fanonce_runtime", "create role deploy login password 'p' createrole in role fanonce_owner")
+	as := func(role string) string { return strings.Replace(url, "postgres:"+passwordOf(t, url), role+":p", 1) }
+	on(t, as("deploy"), up...).requireCode(t, 0)
+	require.Contains(t, on(t, as("orders"), up...).requireCode(t, 2).stderr, "keys: the roles: ")
+	require.Contains(t, on(t, as("orders"), "keys", "list", "--schema", "once").requireCode(t, 0).stdout, "ID")
+	execute(t, as("orders"), "delete from once.idempotency", "select from once.saga")
+}
+
+func passwordOf(t *testing.T, url string) string {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	return cfg.Password
+}
+
 // A migration that waits for a lock and is interrupted has changed nothing, and says so.
 func TestMigrateUp_interrupted(t *testing.T) {
 	t.Parallel()
