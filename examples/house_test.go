@@ -336,6 +336,26 @@ func TestHouse_nestedModulesUseThisTree(t *testing.T) {
 	}
 }
 
+// pkg.go.dev shows the README of a module, and users can get the modules that have a tag.
+func TestHouse_nestedModulesAreReleased(t *testing.T) {
+	t.Parallel()
+	release, err := os.ReadFile("../.ci/release")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagged := strings.FieldsFunc(string(release), func(r rune) bool { return strings.ContainsRune(" \t\n\"=", r) })
+	for _, file := range nestedModules(t) {
+		folder := path.Dir(file)
+		if _, err := os.Stat(path.Join("..", folder, "README.md")); err != nil {
+			t.Error(err)
+		}
+		isForUsers := !within(folder, "examples") && !slices.Contains([]string{"bench", "browsertest"}, path.Base(folder))
+		if got := slices.Contains(tagged, folder); got != isForUsers {
+			t.Errorf(".ci/release tags %s: %v, want %v", folder, got, isForUsers)
+		}
+	}
+}
+
 // nestedModules returns the go.mod files below the root, relative to it.
 func nestedModules(t *testing.T) []string {
 	t.Helper()
