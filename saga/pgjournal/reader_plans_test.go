@@ -20,6 +20,8 @@ import (
 
 var readerSagas = flag.Int("pgjournal.reader", 10_000, "how many sagas there are in BenchmarkReader")
 
+var recurringSagas = flag.Int("pgjournal.sagas", 20_000, "how many sagas there are in TestRecurring; the long form has 100,000")
+
 // A listener remembers the statements that a pool sends, one by one or together.
 type listener struct{ sent []pgx.TraceBatchQueryData }
 
@@ -163,4 +165,90 @@ func BenchmarkReader(b *testing.B) {
 			}
 		})
 	}
+}
+
+// slowest is how long a statement that is sent again and again may take.
+const slowest = 50 * time.Millisecond
+
+var executionTime = regexp.MustCompile(`Execution Time: ([\d.]+) ms`)
+
+// What engines, scrapes and pages ask again and again takes little time in a large table, and reads no table as a whole.
+// Sagas of all statuses are there, and some are owned by living engines, are past their time or wait for an engine.
+func TestRecurring(t *testing.T) {
+	t.Parallel()
+	l := new(listener)
+	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns, cfg.ConnConfig.Tracer = 1, l })
+	require.NoError(t, pgjournal.AddReaderIndexes(t.Context(), look, ""))
+	id := crowd(t, look, *recurringSagas)
+	engine := beat(t, j, time.Hour)
+	for range 3 {
+		exec(t, look, `update saga set engine = $1, fence = 1, wake_at = null, clean = false
+			where id = any (array(select id from saga where status = 1 and engine = '00000000-0000-0000-0000-000000000000' limit $2))`, beat(t, j, time.Hour), *recurringSagas/50)
+	}
+	exec(t, look, "update saga set expires_at = clock_timestamp() - interval '1 hour' where id = any (array(select id from saga where expires_at is not null limit $1))", *recurringSagas/10)
+	exec(t, look, "update saga set wake_at = clock_timestamp() where id = any (array(select id from saga where wake_at is not null limit $1))", *recurringSagas/20)
+	exec(t, look, "vacuum analyze")
+
+	for _, q := range questions(id) {
+		requireQuick(t, look, q.name, func() []pgx.TraceBatchQueryData {
+			l := new(listener)
+			r := newReader(t, look, pgjournal.ReaderConfig{StatementTimeout: time.Minute}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = l })
+			require.NoError(t, q.ask(t.Context(), r), q.name)
+			return l.sent
+		})
+	}
+	for name, send := range map[string]func() error{
+		"poll": func() error {
+			_, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 100, Backoff: time.Minute})
+			return err
+		},
+		"heartbeat": func() error { return j.Heartbeat(t.Context(), engine, time.Hour) },
+		"list": func() error {
+			_, err := j.List(t.Context(), journal.ListRequest{Engine: engine, Limit: 100})
+			return err
+		},
+		"stats": func() error { _, err := j.Stats(t.Context()); return err },
+		"sweep": func() (err error) {
+			for n := 1000; n == 1000 && err == nil; {
+				n, err = j.Sweep(t.Context(), 1000)
+			}
+			return err
+		},
+	} {
+		requireQuick(t, look, name, func() []pgx.TraceBatchQueryData {
+			l.sent = nil
+			require.NoError(t, send(), name)
+			return l.sent
+		})
+	}
+}
+
+// requireQuick explains the statements that send sends on the tables. A statement may be slow once: the machine is busy.
+func requireQuick(t *testing.T, look *pgxpool.Pool, name string, send func() []pgx.TraceBatchQueryData) {
+	t.Helper()
+	settings, explained := pgx.TraceBatchQueryData{SQL: "select 1"}, 0
+	for _, st := range send() {
+		switch {
+		case strings.Contains(st.SQL, "enable_seqscan"):
+			settings = st
+			continue
+		case !strings.Contains(st.SQL, "saga"):
+			continue
+		}
+		explained++
+		var took time.Duration
+		var plan string
+		for range 5 {
+			plan = explain(t, look, settings, st)
+			ms, err := time.ParseDuration(executionTime.FindStringSubmatch(plan)[1] + "ms")
+			require.NoError(t, err)
+			if took = ms; took <= slowest {
+				break
+			}
+		}
+		t.Logf("%-32s %v", name, took)
+		require.NotRegexp(t, `Seq Scan on (public\.)?saga(_audit)?\b`, plan, name)
+		require.LessOrEqual(t, took, slowest, "%s\n%s", name, plan)
+	}
+	require.Positive(t, explained, name)
 }
