@@ -28,7 +28,8 @@ const schemaMark = "/*schema*/"
 var (
 	comment  = regexp.MustCompile(`(?m)^\s*--.*\n?`)
 	argument = regexp.MustCompile(`@[a-z][a-z0-9_]*`)
-	// columnsMark stands for a list of columns, such as /*record*/, or /*i.record*/ for the columns of i.
+	// columnsMark stands for a list of columns, such as /*record*/, or /*i.record*/ for the columns of i. The file may
+	// also have another part that several statements share.
 	columnsMark = regexp.MustCompile(`/\*(?:([a-z]+)\.)?([a-z]+)\*/`)
 	columnName  = regexp.MustCompile(`[a-z_]+`)
 	wordStart   = regexp.MustCompile(`([a-z])([A-Z])`)

@@ -8,24 +8,7 @@
 -- an earlier call returned and that another transaction held. A damaged wake_at is for people: a
 -- claim would overwrite it. Sagas that were given up at a time to come are early: the clock has gone
 -- back, and their wait would last as much longer. Their next owner waits by the difference.
-with recursive owner (id, before) as (
-  select l.id, lead(l.id, 1, 'ffffffff-ffff-ffff-ffff-ffffffffffff') over (order by l.id)
-  from (
-    select '00000000-0000-0000-0000-000000000000'::uuid as id
-    union all
-    select id
-    from /*schema*/saga_engine
-    where lease_until > statement_timestamp() and not has_left) l
-  union all
-  select n.engine, o.before
-  from owner o
-  cross join lateral (
-    select s.engine
-    from /*schema*/saga s
-    where s.status in (1, 2) and s.engine <> '00000000-0000-0000-0000-000000000000' and s.engine > o.id and s.engine < o.before
-    order by s.engine
-    limit 1) n
-), due as (
+with recursive /*owners*/, due as (
   select o.id, o.revision, p.plan, o.wake_at as since, o.created_at
   from unnest(@plans::bytea[]) as p (plan)
   cross join lateral (
