@@ -50,7 +50,7 @@ var rooms = []struct {
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
-	{"server/console", []string{"childkey", "saga", "saga/journal", "server", "server/store"}},
+	{"server/console", []string{"childkey", "retry", "saga", "saga/journal", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
 	{"server/adaptertest", []string{"childkey", "server", "server/store", "server/memstore"}},

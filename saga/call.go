@@ -33,10 +33,15 @@ type UndoCall[In, Out any] struct {
 	Output *Out
 }
 
-// operationCall returns how a step calls op.
-func operationCall[In, Out any](op contract.Operation[In, Out], path string) func(context.Context, *engine.Call) ([]byte, error) {
+// operationCall returns how a step calls the operation of u.
+func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.Call) ([]byte, error) {
 	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
-		body, err := op.Encode(as[In](c.Input))
+		in, op := u.fill(c.Input)
+		path, err := op.Path()
+		var body []byte
+		if err == nil {
+			body, err = op.Encode(in)
+		}
 		if err != nil {
 			return nil, &retry.Error{Outcome: retry.NotSent, Service: op.Service(), Operation: op.Name(), Err: err}
 		}
@@ -64,14 +69,19 @@ func limitsOf(s *engine.Step) (l retry.Limits) {
 	return l
 }
 
-// operationUndo returns how a step is undone by op.
-func operationUndo[In, Out any](op contract.UndoOperation[In, Out], path string, to engine.Address) func(context.Context, *engine.Call) error {
+// operationUndo returns how a step is undone by what undo returns for the step's input.
+func operationUndo[In, Out any](undo func(input any) contract.UndoOperation[In, Out], to engine.Address) func(context.Context, *engine.Call) error {
 	return func(ctx context.Context, c *engine.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
 		}
-		body, err := op.Encode(in)
+		op := undo(c.Input)
+		path, err := op.Path()
+		var body []byte
+		if err == nil {
+			body, err = op.Encode(in)
+		}
 		if err != nil {
 			return &retry.Error{Outcome: retry.NotSent, Service: to.Service, Operation: to.Operation, Err: err}
 		}
@@ -111,7 +121,7 @@ func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) 
 		}
 		in, _ := wire.FromContext(ctx)
 		ctx = c.Calls.Context(childkey.NewContext(ctx, key))
-		out, err := fn(ctx, Call[In]{Key: key, Input: as[In](c.Input), Resumed: in.Rerun})
+		out, err := fn(ctx, Call[In]{Key: key, Input: inputOf[In](c.Input), Resumed: in.Rerun})
 		if err != nil {
 			c.Spoke = true
 			return nil, engine.Spoken(err)
@@ -146,7 +156,7 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 }
 
 func undoInput[In, Out any](c *engine.Call) (contract.Undo[In, Out], error) {
-	in := contract.Undo[In, Out]{Input: as[In](c.Input)}
+	in := contract.Undo[In, Out]{Input: inputOf[In](c.Input)}
 	if c.Output == nil {
 		return in, nil
 	}

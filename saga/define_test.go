@@ -124,6 +124,23 @@ func TestDefine_refuses(t *testing.T) {
 		{"two undos beside that of the operation", func(b *saga.Builder[order, nothing]) {
 			saga.Step(b, take, b.Input()).Undo(take.Undo()).Undo(take.Undo())
 		}, saga.ErrPlan, "there are two undos"},
+		{"a path without its value", func(b *saga.Builder[order, nothing]) { saga.Step(b, captureID, b.Input()) }, saga.ErrPlan, "{id} is not set"},
+		{"an undo's path without its value", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, captureID, b.Input()).At("id", skuOf(b)).Undo(contract.Post[contract.Undo[order, hold], struct{}]("payment", "void", "/voids/{void}"))
+		}, saga.ErrPlan, "{void} is neither set"},
+		{"a value for no wildcard", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, captureID, b.Input()).At("id", skuOf(b)).At("charge", skuOf(b)).ReadOnly()
+		}, saga.ErrPlan, "has no {charge}"},
+		{"two values for a wildcard", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, captureID.At("id", "1"), b.Input()).At("id", skuOf(b)).ReadOnly()
+		}, saga.ErrPlan, "{id} is set already"},
+		{"another saga's value in a path", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, captureID, b.Input()).At("id", saga.Map(foreign, func(o order) string { return o.SKU })).ReadOnly()
+		}, saga.ErrValue, "payment.capture"},
+		{"no value in a path", func(b *saga.Builder[order, nothing]) {
+			saga.Step(b, captureID, b.Input()).At("id", saga.Value[string]{}).ReadOnly()
+		}, saga.ErrValue, "{id}"},
+		{"a function with a path", func(b *saga.Builder[order, nothing]) { step(b, "a.a").At("id", skuOf(b)).ReadOnly() }, saga.ErrPlan, "At: the step is no valid operation"},
 		{"a name without a service", func(b *saga.Builder[order, nothing]) { step(b, "charge") }, saga.ErrPlan, `"charge": the name is not service.operation`},
 		{"a name that is none", func(b *saga.Builder[order, nothing]) { step(b, "pay ment.charge") }, saga.ErrPlan, "not service.operation"},
 		{"an invalid operation", func(b *saga.Builder[order, nothing]) {
@@ -378,4 +395,11 @@ func TestStep_undoOfItsOperation(t *testing.T) {
 		require.NoError(t, err, tt.name)
 		require.Equal(t, tt.want, d.Steps()[0].Undo, tt.name)
 	}
+}
+
+// captureID has the ID of a charge in its path.
+var captureID = contract.Post[order, hold]("payment", "capture", "/charges/{id}/capture")
+
+func skuOf(b *saga.Builder[order, nothing]) saga.Value[string] {
+	return saga.Map(b.Input(), func(o order) string { return o.SKU })
 }

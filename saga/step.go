@@ -20,6 +20,7 @@ import (
 type StepRef[In, Out any] struct {
 	draft *engine.Draft
 	step  *engine.Step
+	use   *use[In, Out] // of its operation; nil: the step is a function
 }
 
 // AnyStep is a [StepRef] of any types.
@@ -47,15 +48,16 @@ func Step[SagaIn, SagaOut, In, Out any](
 		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
 		Shape: op.Method() + " " + op.Pattern(),
 	}, in.node)
-	path, err := op.Path()
-	if err != nil {
+	if err := op.Err(); err != nil {
 		b.draft.Problem(err)
 		return s
 	}
-	s.step.Call = operationCall(op, path)
-	if undo := op.Undo(); undo != nil {
-		s.undoBy(undo, true)
+	s.use = &use[In, Out]{op: op}
+	s.step.Call = operationCall(s.use)
+	if op.Undo() != nil {
+		s.undoByOperation(true)
 	}
+	b.draft.Later(s.checkPaths)
 	return s
 }
 
@@ -148,13 +150,36 @@ func (s *StepRef[In, Out]) Undo(op contract.UndoOperation[In, Out]) *StepRef[In,
 	}
 	if op.Service() != s.step.Address.Service {
 		s.draft.Problem(fmt.Errorf("step %s: %s.%s cannot undo it: it is of another service", s.step.Name, op.Service(), op.Name()))
+		return s
 	}
-	s.undoBy(op, false)
+	if s.use != nil {
+		s.use.op = s.use.op.UndoneBy(op)
+		s.undoByOperation(false)
+		return s
+	}
+	s.undoAt(op, false, func(any) contract.UndoOperation[In, Out] { return op })
+	if _, err := op.Path(); err != nil {
+		s.draft.Problem(err)
+	}
 	return s
 }
 
-// undoBy makes op the step's undo. inherited says that the step's operation names it, so the step may say otherwise.
-func (s *StepRef[In, Out]) undoBy(op contract.UndoOperation[In, Out], inherited bool) {
+// undoByOperation makes the undo of the step's operation the step's. inherited says that the operation itself names it, so
+// the step may say otherwise.
+func (s *StepRef[In, Out]) undoByOperation(inherited bool) {
+	undo := s.use.op.Undo()
+	if undo == nil {
+		return // the operation is invalid now, which checkPaths finds
+	}
+	u := s.use
+	s.undoAt(undo, inherited, func(input any) contract.UndoOperation[In, Out] {
+		_, op := u.fill(input)
+		return op.Undo()
+	})
+}
+
+// undoAt makes what undo returns the step's undo. op has its address.
+func (s *StepRef[In, Out]) undoAt(op contract.UndoOperation[In, Out], inherited bool, undo func(any) contract.UndoOperation[In, Out]) {
 	to := engine.Address{
 		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
 		Shape: op.Method() + " " + op.Pattern(),
@@ -162,13 +187,9 @@ func (s *StepRef[In, Out]) undoBy(op contract.UndoOperation[In, Out], inherited 
 	if len(to.Discriminators) == 0 {
 		to.Discriminators = s.step.Address.Discriminators
 	}
-	path, err := op.Path()
-	if err != nil {
-		s.draft.Problem(err)
-	}
 	s.setUndo(to)
 	s.step.InheritsUndo = inherited
-	s.step.UndoCall = operationUndo(op, path, to)
+	s.step.UndoCall = operationUndo(undo, to)
 }
 
 // UndoFunc makes fn the undo of the step. The name is "service.operation", as in

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,6 +124,19 @@ func requests(edit func(process int32, header http.Header)) func(e *explorer) {
 				return network.RoundTrip(req)
 			})
 		}
+	}
+}
+
+// anotherPath makes the defect that each process computes other values for paths.
+func anotherPath(e *explorer) {
+	var processes atomic.Int32
+	e.breakNetwork = func(network roundTripper) roundTripper {
+		process := processes.Add(1)
+		return tripFunc(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			req.URL.Path = strings.Replace(req.URL.Path, "/hold-", fmt.Sprintf("/hold-%d", process), 1)
+			return network.RoundTrip(req)
+		})
 	}
 }
 
@@ -479,6 +494,11 @@ func TestExplore_catchesDefects(t *testing.T) {
 			catch(t, d, func() *explorer { return newExplorer(across(true), order{"a-1"}, nil) })
 		})
 	}
+	t.Run("computes another path in another process", func(t *testing.T) {
+		catch(t, planted{name: "computes another path in another process", plant: anotherPath}, func() *explorer {
+			return newExplorer(line(), order{"a-1"}, nil)
+		})
+	})
 	for mark, defects := range markDefects {
 		for _, d := range defects {
 			t.Run(d.name, func(t *testing.T) {

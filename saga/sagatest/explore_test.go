@@ -31,6 +31,10 @@ var (
 	look    = contract.Post[order, made]("catalog", "look", "/prices")
 	unlook  = contract.Post[contract.Undo[order, made], nothing]("catalog", "unlook", "/prices/unlook")
 	notify  = contract.Post[made, nothing]("mail", "receipt", "/receipts")
+
+	// chargeFor has the ID of the reservation in its path, and so has its undo.
+	chargeFor = contract.Post[order, made]("payment", "charge", "/holds/{hold}/charges").UndoneBy(refundFor)
+	refundFor = contract.Post[contract.Undo[order, made], nothing]("payment", "refund", "/holds/{hold}/refunds")
 )
 
 func both(h, c made) booking { return booking{h.ID, c.ID} }
@@ -49,7 +53,8 @@ func line() *saga.Definition[order, nothing] {
 	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
 		const keep = 2 * saga.DefaultUndoBudget
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
-		paid := saga.Step(b, charge, saga.Map2(b.Input(), held.Output(), func(o order, _ made) order { return o })).Undo(refund).Retention(keep)
+		hold := saga.Map(held.Output(), func(m made) string { return "hold-" + m.ID })
+		paid := saga.Step(b, chargeFor, b.Input()).At("hold", hold).Retention(keep)
 		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Undo(unbook).Retention(keep)
 	})
 }

@@ -23,6 +23,7 @@ type record struct {
 	step    string    // the step of the call
 	undo    bool
 	state   state
+	request string // its path, and the body of a call that is no undo
 	status  int
 	body    []byte
 	effects int
@@ -72,6 +73,14 @@ func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, e
 	}
 }
 
+// request is what a guard compares: an undo says what its caller knows in its body, so that is no part of it.
+func (d *Delivery) request() string {
+	if !d.Cancels.IsZero() {
+		return d.Path
+	}
+	return d.Path + "\n" + string(d.Body)
+}
+
 // DeliverAgain delivers every request so far once more, as a slow network may. This includes lost
 // requests. The second delivery must have no effect.
 func (s *Services) DeliverAgain() {
@@ -89,7 +98,12 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.find(id, d)
+	if r.state == absent || r.request == "" { // or a tombstone of a call that comes now
+		r.request = d.request()
+	}
 	switch {
+	case r.request != d.request():
+		return problem(wire.KeyReused)
 	case r.state != absent:
 		return r.repeat(fault)
 	case r.isTooOld(d):

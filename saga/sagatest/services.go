@@ -47,6 +47,7 @@ type Delivery struct {
 	Undo    bool
 	Key     childkey.Key
 	Cancels childkey.Key // zero: none
+	Path    string       // escaped
 	Header  http.Header
 	Body    []byte
 	Status  int // of the answer; 0: there was none
@@ -143,7 +144,7 @@ func (s *Services) Effects(step string) Effects {
 // ctx that the engine made the request with.
 func (s *Services) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := saga.FromContext(req.Context())
-	d := Delivery{Step: info.Step, Undo: info.Undo, Header: req.Header.Clone()}
+	d := Delivery{Step: info.Step, Undo: info.Undo, Path: req.URL.EscapedPath(), Header: req.Header.Clone()}
 	var err error
 	if req.Body != nil {
 		if d.Body, err = io.ReadAll(req.Body); err != nil {

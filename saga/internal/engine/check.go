@@ -34,8 +34,12 @@ var (
 type Draft struct {
 	Plan     *Plan
 	problems []error
+	checks   []func()
 	Result   *Node
 }
+
+// Later lets check note problems once everything is declared.
+func (d *Draft) Later(check func()) { d.checks = append(d.checks, check) }
 
 func (d *Draft) Problem(err error) { d.problems = append(d.problems, err) }
 
@@ -58,6 +62,9 @@ func (d *Draft) Duration(field string, v time.Duration) {
 func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
 	p := d.Plan
 	d.dropUndos()
+	for _, check := range d.checks {
+		check()
+	}
 	d.checkNames()
 	d.link()
 	if cycle := p.cycle(); cycle != nil {
