@@ -43,11 +43,11 @@ func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.He
 	}
 	for name := range rec.sent {
 		switch {
-		case len(outer[name]) > 0:
 		case name == "Content-Encoding":
 			h.misplaced.encoded.Do(func() {
 				warn(name, "the guard stores a compressed answer: let the middleware that compresses be outside of the guard")
 			})
+		case len(outer[name]) > 0:
 		case strings.HasPrefix(name, "Access-Control-"):
 			h.misplaced.cors.Do(func() {
 				warn(name, "a replay will lack the headers of CORS: let the middleware that sets them be outside of the guard")

@@ -161,6 +161,37 @@ func TestReplay_encoding(t *testing.T) {
 	}
 }
 
+// A layer around the guard may announce its encoding before it calls the guard, as gin's gzip and gorilla's CompressHandler
+// do. Each answer has the encoding that this layer gives it, whatever it gave the first one.
+func TestReplay_encodingOfALayerAround(t *testing.T) {
+	t.Parallel()
+	work := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		require.Empty(t, w.Header().Get("Content-Encoding"), "it is not the handler's")
+		w.Header().Del("Content-Encoding") // as http.Error does
+		fmt.Fprint(w, "done")
+	})
+	for _, accepts := range [][]string{{"gzip", "", "gzip"}, {"", "gzip", ""}} {
+		h := compress(mustHandler(t, newGuard(t, memstore.New(), server.Config{}), work))
+		for i, accept := range accepts {
+			r := request("k")
+			r.Header.Set("Accept-Encoding", accept)
+			w := serve(h, r)
+			require.Equal(t, fmt.Sprint(i > 0), w.Header().Get("Idempotent-Replayed"))
+			require.Equal(t, accept, w.Header().Get("Content-Encoding"))
+			require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"))
+			body := io.Reader(w.Body)
+			if accept == "gzip" {
+				var err error
+				body, err = gzip.NewReader(w.Body)
+				require.NoError(t, err)
+			}
+			text, err := io.ReadAll(body)
+			require.NoError(t, err)
+			require.Equal(t, "done", string(text))
+		}
+	}
+}
+
 // A body that says gzip and is none, or that would become too long, stays as it is.
 func TestReplay_encodingThatStays(t *testing.T) {
 	t.Parallel()

@@ -58,9 +58,9 @@ type recorder struct {
 }
 
 func newRecorder(w http.ResponseWriter, route *Route, cfg *Config) *recorder {
-	return &recorder{
-		w: w, route: route, stored: cfg.MaxResponseBytes, served: cfg.maxServedBytes(), header: w.Header().Clone(),
-	}
+	header := w.Header().Clone()
+	delete(header, "Content-Encoding") // see replace: the handler's bytes do not have it yet
+	return &recorder{w: w, route: route, stored: cfg.MaxResponseBytes, served: cfg.maxServedBytes(), header: header}
 }
 
 // Header implements http.ResponseWriter.

@@ -66,6 +66,7 @@ func (h *guarded) replay(w http.ResponseWriter, r *http.Request, a *store.Answer
 		return false
 	}
 	header := w.Header()
+	encoding := header["Content-Encoding"]
 	for _, name := range defaultReplayHeaders { // an outer layer's value describes another body
 		delete(header, name)
 	}
@@ -86,6 +87,7 @@ func (h *guarded) replay(w http.ResponseWriter, r *http.Request, a *store.Answer
 		set.adviseRetry(false)
 	}
 	body := h.decodeFor(r, header, stored.body)
+	keepEncoding(header, encoding)
 	if bodyAllowed(a.Status) {
 		set.set("Content-Length", strconv.Itoa(len(body)))
 	}
@@ -182,10 +184,20 @@ func (s *headerSetter) adviseRetry(again bool) {
 	s.set(wire.HeaderXShouldRetry, text)
 }
 
-// replace gives to the same content as from.
+// replace gives to the same content as from. An encoding that only to has stays: a layer around the guard has announced that
+// it will encode what is written.
 func replace(to, from http.Header) {
+	encoding := to["Content-Encoding"]
 	clear(to)
 	maps.Copy(to, from)
+	keepEncoding(to, encoding)
+}
+
+// keepEncoding gives h the encoding of a layer around the guard, unless h has one of its own.
+func keepEncoding(h http.Header, outer []string) {
+	if _, ok := h["Content-Encoding"]; !ok && outer != nil {
+		h["Content-Encoding"] = outer
+	}
 }
 
 // exposed are the headers of this package that scripts of other origins may
