@@ -3,5 +3,8 @@
 //
 // Put the guard directly before the handler. A guard further out must lead to handlers that can run twice in one
 // request, because a conflict of transactions rolls the first run back: [Chi] and [Echo] are middlewares that do.
+// [NewChiService] and [NewGinService] are whole services, with the middlewares around the guard in their order. Their tests
+// show what each middleware does in the wrong place.
+//
 // Do not use fiber's adaptor.HTTPMiddleware for a guard: fiber runs the handler after the guard has stored the answer.
 package frameworks

@@ -60,26 +60,38 @@ type shop struct {
 	orders  *atomic.Int64
 }
 
-// newShop returns a service that build puts together from the guard and the layers.
-func newShop(t *testing.T, build func(guard layer, l Layers) []layer) *shop {
+// newShop returns a service without its layers.
+func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{log: new(buffer), traced: new(counter), orders: new(atomic.Int64)}
 	var err error
 	s.guard, err = server.NewGuard(memstore.New(), TenantOf, server.Config{Logger: slog.New(slog.NewTextHandler(s.log, nil)), Wait: 10 * time.Millisecond})
 	require.NoError(t, err)
-	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := s.orders.Add(1)
-		if d, err := time.ParseDuration(r.URL.Query().Get("takes")); err == nil {
-			time.Sleep(d)
-		}
-		if r.URL.Query().Has("panic") {
-			panic("no tea")
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"order":%d,"note":%q}`, n, strings.Repeat("tea ", 1000))
-	})
+	return s
+}
+
+var orderRoute = server.Route{Effect: server.Keyed, Name: "orders"}
+
+// placeOrder is the handler. A query makes it slow, or makes it panic.
+func (s *shop) placeOrder(w http.ResponseWriter, r *http.Request) {
+	n := s.orders.Add(1)
+	if d, err := time.ParseDuration(r.URL.Query().Get("takes")); err == nil {
+		time.Sleep(d)
+	}
+	if r.URL.Query().Has("panic") {
+		panic("no tea")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"order":%d,"note":%q}`, n, strings.Repeat("tea ", 1000))
+}
+
+// newLayeredShop returns a service that build puts together from the guard and the layers.
+func newLayeredShop(t *testing.T, build func(guard layer, l Layers) []layer) *shop {
+	t.Helper()
+	s := newShop(t)
+	s.handler = http.HandlerFunc(s.placeOrder)
 	guarded := func(next http.Handler) http.Handler {
-		h, err := s.guard.Route(server.Route{Effect: server.Keyed, Name: "orders"}, next)
+		h, err := s.guard.Route(orderRoute, next)
 		require.NoError(t, err)
 		return h
 	}
@@ -119,10 +131,13 @@ func plain(t *testing.T, w *httptest.ResponseRecorder) string {
 // The right order: a replay has all that a first answer has, for whatever client asks.
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, func(guard layer, l Layers) []layer {
+	requireRightOrder(t, newLayeredShop(t, func(guard layer, l Layers) []layer {
 		return []layer{l.Trace, l.RequestID, l.Recover, l.CORS, l.Compress, l.Authenticate, guard}
-	})
-	zip := map[string]string{"Accept-Encoding": "gzip"}
+	}))
+}
+
+func requireRightOrder(t *testing.T, s *shop) {
+	t.Helper()
 	first, zipped, bare := s.order("k", "", zip), s.order("k", "", zip), s.order("k", "", nil)
 	require.Equal(t, "gzip", first.Header().Get("Content-Encoding"))
 	require.Equal(t, "gzip", zipped.Header().Get("Content-Encoding"))
@@ -131,18 +146,21 @@ func TestLayers(t *testing.T) {
 		require.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
 		require.Equal(t, "https://shop.example", w.Header().Get("Access-Control-Allow-Origin"))
 	}
+	require.Contains(t, zipped.Header()["Vary"], "Accept-Encoding")
 	require.Equal(t, plain(t, zipped), plain(t, bare))
 	require.EqualValues(t, 1, s.orders.Load())
 	require.EqualValues(t, 3, s.traced.spans.Load(), "replays are traced")
 	require.Equal(t, http.StatusUnauthorized, s.order("k", "", map[string]string{"X-Tenant": ""}).Code)
 	require.Equal(t, http.StatusInternalServerError, s.order("p", "?panic", nil).Code, "the middleware that recovers answers")
-	require.NotContains(t, s.log.String(), "outside of the guard")
+	require.NotContains(t, s.log.String(), "of the guard")
 }
+
+// zip are the headers of a client that reads gzip.
+var zip = map[string]string{"Accept-Encoding": "gzip"}
 
 // Each wrong place, and what happens.
 func TestLayers_wrongPlace(t *testing.T) {
 	t.Parallel()
-	zip := map[string]string{"Accept-Encoding": "gzip"}
 	for _, tt := range []struct {
 		name  string
 		build func(guard layer, l Layers) []layer
@@ -193,13 +211,14 @@ func TestLayers_wrongPlace(t *testing.T) {
 			require.NotEmpty(t, s.order("k", "", nil).Header().Get("X-Request-Id"))
 			require.Empty(t, s.order("k", "", nil).Header().Get("X-Request-Id"))
 		}},
-		{"http.TimeoutHandler inside: the run goes on behind its 503, and the retry is a second run beside it", func(guard layer, l Layers) []layer {
+		{"http.TimeoutHandler inside: logged; the run goes on behind its 503, and the retry is a second run beside it", func(guard layer, l Layers) []layer {
 			return []layer{l.Authenticate, guard, func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Millisecond, "") }}
 		}, func(t *testing.T, s *shop) {
 			for range 2 {
 				require.Equal(t, http.StatusServiceUnavailable, s.order("k", "?takes=200ms", nil).Code)
 			}
 			require.Eventually(t, func() bool { return s.orders.Load() == 2 }, time.Minute, time.Millisecond)
+			require.Contains(t, s.log.String(), "http.TimeoutHandler is inside the guard")
 		}},
 		{"a timeout outside: the client has its answer in time, and the run goes on, once", func(guard layer, l Layers) []layer {
 			return []layer{func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 20*time.Millisecond, "") }, l.Authenticate, guard}
@@ -211,7 +230,7 @@ func TestLayers_wrongPlace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.check(t, newShop(t, tt.build))
+			tt.check(t, newLayeredShop(t, tt.build))
 		})
 	}
 }
