@@ -14,7 +14,7 @@ type Route struct {
 	Effect Effect
 	// Name labels the route's events and metrics, and the records of an Opaque
 	// route. It is UTF-8 without NUL, at most [MaxNameBytes] long. Zero means
-	// the pattern that http.ServeMux matched, or "default".
+	// the pattern that the router matched, as ServeMux and chi note it, or "default".
 	Name string
 	// Wait replaces [Config.Wait]. Negative means that a duplicate does not wait.
 	Wait time.Duration

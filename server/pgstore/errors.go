@@ -23,10 +23,10 @@ var (
 	ErrConfig = errors.New("pgstore: bad config")
 	// ErrNoTx: ctx carries no transaction, as outside a Transactional run, a
 	// completion hook and [Store.OnceFunc].
-	ErrNoTx = errors.New("pgstore: no transaction in this context")
+	ErrNoTx = errors.New("pgstore: no transaction in this context: only a Transactional run, a completion hook and OnceFunc have one")
 	// ErrTxOwned: a handler tried to end the transaction that it runs in. It
 	// ends with the run: committed with the answer, or rolled back.
-	ErrTxOwned = errors.New("pgstore: the transaction is ended by who began it")
+	ErrTxOwned = errors.New("pgstore: the transaction ends with its run: leave Commit and Rollback out, or call Begin for a savepoint")
 	// ErrTxEnded: the run that the transaction belonged to is over.
 	ErrTxEnded = errors.New("pgstore: transaction has ended")
 	// ErrTxFailed: a statement of the transaction failed, or its COMMIT. No row is

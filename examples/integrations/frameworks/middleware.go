@@ -58,7 +58,10 @@ func NewChiService(guard *server.Guard, l Layers, placeOrder http.Handler) (http
 		return nil, err
 	}
 	r := chi.NewRouter()
-	r.Use(l.Trace, l.RequestID, l.Recover, l.CORS, l.Compress, l.Authenticate)
-	r.Method(http.MethodPost, "/orders", orders)
+	r.Method(http.MethodGet, "/readyz", guard.ReadyHandler())
+	r.Group(func(r chi.Router) {
+		r.Use(l.Trace, l.RequestID, l.Recover, l.CORS, l.Compress, l.Authenticate)
+		r.Method(http.MethodPost, "/orders", orders)
+	})
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -41,7 +42,7 @@ func main() {
 	store, err := pgstore.OpenURL(ctx, os.Getenv("DATABASE_URL"), pgstore.Config{Migrate: true})
 	check(err)
 	defer store.Close()
-	guard, err := server.NewGuard(store, tenant, server.Config{})
+	guard, err := server.NewGuard(store, tenant, server.Config{Logger: slog.Default()})
 	check(err)
 	orders, err := guard.Handler(server.Transactional, http.HandlerFunc(placeOrder))
 	check(err)

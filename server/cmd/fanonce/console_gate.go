@@ -184,7 +184,7 @@ func (g *gate) takeToken(token string) bool {
 // checkActor refuses a name that the audit log cannot have.
 func checkActor(name string) error {
 	if strings.TrimSpace(name) == "" || len(name) > store.MaxActorBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("--actor has %d bytes, must be one line of 1 to %d: it goes to the audit log", len(name), store.MaxActorBytes)
+		return fmt.Errorf("--actor has %d bytes, must be one line of 1 to %d: it goes to the audit log; give --actor, or set USER", len(name), store.MaxActorBytes)
 	}
 	return nil
 }
