@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -188,4 +189,58 @@ func TestCallbacks_panicsLeaveTheKeyUsable(t *testing.T) {
 func requireCodeOf(t *testing.T, header http.Header, code wire.Code) {
 	t.Helper()
 	require.Equal(t, string(code), header.Get(wire.HeaderCode))
+}
+
+// A completion hook and a renderer panic, take their time, or ask the guard. The call or the next one has its answer, and
+// the guard waits for nothing that it holds itself.
+func TestCallbacks_ofARun(t *testing.T) {
+	t.Parallel()
+	how := map[string]func(ctx context.Context, g *server.Guard){
+		"panics":  func(context.Context, *server.Guard) { panic(http.ErrAbortHandler) },
+		"is slow": func(context.Context, *server.Guard) { time.Sleep(time.Second) },
+		"asks the guard": func(ctx context.Context, g *server.Guard) {
+			ctx = context.WithoutCancel(ctx)
+			_, _ = g.Lookup(ctx, "unscoped", childkey.MustParse("k"))
+			_, _ = g.ListStuck(ctx, store.ListRequest{})
+		},
+	}
+	for name, do := range how {
+		for _, function := range []string{"on complete", "render"} {
+			t.Run(function+" "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					g := newGuard(t, memstore.New(), server.Config{})
+					entered := 0
+					enter := func(ctx context.Context, in string) {
+						if in == function {
+							if entered++; entered == 1 {
+								do(ctx, g)
+							}
+						}
+					}
+					route := server.Route{Effect: server.Keyed, Name: "r"}
+					route.Render = func(r *http.Request, status int, _ string) (server.Response, error) {
+						enter(r.Context(), "render")
+						return server.Response{Status: status, Body: []byte("done")}, nil
+					}
+					h, err := g.Route(route, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						assert.NoError(t, store.OnComplete(r.Context(), func(ctx context.Context) error {
+							enter(ctx, "on complete")
+							return nil
+						}))
+						assert.NoError(t, server.Settle(r.Context(), server.Reference("7")))
+					}))
+					require.NoError(t, err)
+					for range 3 {
+						func() {
+							defer func() { _ = recover() }() // as net/http does
+							send(h, "k", "b")
+						}()
+					}
+					require.Positive(t, entered)
+					requireAnswer(t, send(h, "k", "b"), http.StatusOK, "done", true)
+				})
+			})
+		}
+	}
 }
