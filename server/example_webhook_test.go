@@ -1,8 +1,13 @@
 package server_test
 
 import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,54 +16,86 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// eventKey returns the ID of an event of Stripe, which is in its body.
-func eventKey(_ *http.Request, body []byte) (string, error) {
-	var event struct{ ID string }
-	if err := json.Unmarshal(body, &event); err != nil {
-		return "", server.Refuse(http.StatusBadRequest, "no-event", "The body is no event.")
-	}
-	return event.ID, nil
+// stripeEvents are the webhooks of Stripe.
+var stripeEvents = server.Route{
+	Effect: server.Transactional,
+	Key: func(_ *http.Request, body []byte) (string, error) {
+		var event struct{ ID string }
+		if err := json.Unmarshal(body, &event); err != nil || event.ID == "" {
+			return "", server.ErrNoKey
+		}
+		return event.ID, nil
+	},
+	// The ID alone names an event: pending_webhooks, for one, may differ between two deliveries.
+	Fingerprint: func(*http.Request, []byte) ([]byte, error) { return nil, nil },
 }
 
-// deliveryKey returns the ID of a delivery of GitHub, which is in a header.
-func deliveryKey(r *http.Request, _ []byte) (string, error) {
-	return r.Header.Get("X-GitHub-Delivery"), nil
+// githubDeliveries are the webhooks of GitHub.
+var githubDeliveries = server.Route{
+	Effect: server.Transactional,
+	Key: func(r *http.Request, _ []byte) (string, error) {
+		if id := r.Header.Get("X-GitHub-Delivery"); id != "" {
+			return id, nil
+		}
+		return "", server.ErrNoKey
+	},
 }
 
-// A vendor sends its webhook again until it gets a 2xx. The guard sees each event once, by the vendor's own ID. Check the
-// vendor's signature in a layer around the guard, so that nobody else can use up its keys.
+// requireSignature lets through what GitHub has signed. It is around the guard, so that nobody else can use up a key.
+func requireSignature(secret []byte, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		mac := hmac.New(sha256.New, secret)
+		mac.Write(body)
+		want := "sha256=" + hex.EncodeToString(mac.Sum(nil))
+		if err != nil || !hmac.Equal([]byte(want), []byte(r.Header.Get("X-Hub-Signature-256"))) {
+			http.Error(w, "not signed", http.StatusUnauthorized)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body)) // for the guard
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A vendor may send a webhook several times. The guard runs each one once, by the vendor's own ID.
 func ExampleRoute_webhook() {
-	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "webhooks"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	book := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fmt.Println("booked") })
-	stripe, err := guard.Route(server.Route{Effect: server.Transactional, Key: eventKey}, book)
+	book := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { fmt.Println("booked", r.URL.Path) })
+	stripe, err := guard.Route(stripeEvents, book)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	github, err := guard.Route(server.Route{Effect: server.Transactional, Key: deliveryKey}, book)
+	github, err := guard.Route(githubDeliveries, book)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for range 2 {
-		event := httptest.NewRequest(http.MethodPost, "/stripe", strings.NewReader(`{"id":"evt_1","type":"charge.succeeded"}`))
+	github = requireSignature([]byte("secret"), github)
+
+	for pending := range 2 {
+		body := fmt.Sprintf(`{"id":"evt_1","type":"charge.succeeded","pending_webhooks":%d}`, pending)
 		w := httptest.NewRecorder()
-		stripe.ServeHTTP(w, event)
+		stripe.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/stripe", strings.NewReader(body)))
 		fmt.Println(w.Code)
 	}
-	push := httptest.NewRequest(http.MethodPost, "/github", strings.NewReader(`{"ref":"main"}`))
-	push.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
-	w := httptest.NewRecorder()
-	github.ServeHTTP(w, push)
-	fmt.Println(w.Code)
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/github", strings.NewReader(`{"ref":"main"}`))
+		r.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+		r.Header.Set("X-Hub-Signature-256", "sha256=037e8019218b6f3526f73ce493693b2091270a17552a7ca43f059e494420f2f0")
+		w := httptest.NewRecorder()
+		github.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
 	// Output:
-	// booked
+	// booked /stripe
 	// 200
 	// 200
-	// booked
+	// booked /github
+	// 200
 	// 200
 }

@@ -51,6 +51,7 @@ func NewGinService(guard *server.Guard, l GinLayers, placeOrder gin.HandlerFunc)
 		return nil, err
 	}
 	r := gin.New()
+	r.GET("/readyz", gin.WrapH(guard.ReadyHandler()))
 	r.Use(l.Trace, l.RequestID, l.Recover, l.CORS, l.Compress, l.Authenticate)
 	r.POST("/orders", guarded, placeOrder)
 	return r, nil

@@ -35,7 +35,7 @@ func TestGinLayers(t *testing.T) {
 	}))
 }
 
-// Each wrong place, and what happens.
+// Each wrong place, and what happens. Some have the right place beside them.
 func TestGinLayers_wrongPlace(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	for _, tt := range []struct {
@@ -67,11 +67,17 @@ func TestGinLayers_wrongPlace(t *testing.T) {
 			require.Equal(t, "scope-missing", w.Header().Get("Idempotency-Code"))
 			require.Zero(t, s.orders.Load())
 		}},
-		{"recovery inside: its 500 is not stored, and a Keyed run may run again", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
+		{"recovery inside: half an answer counts as a whole one, and is stored", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
 			return gin.HandlersChain{l.Authenticate, guard, l.Recover}
 		}, func(t *testing.T, s *shop) {
+			require.Equal(t, http.StatusOK, s.order("k", "?late", nil).Code)
+			require.Equal(t, "true", s.order("k", "?late", nil).Header().Get("Idempotent-Replayed"))
+		}},
+		{"recovery outside: the run with half an answer failed, and the next one runs", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
+			return gin.HandlersChain{l.Recover, l.Authenticate, guard}
+		}, func(t *testing.T, s *shop) {
 			for range 2 {
-				require.Equal(t, http.StatusInternalServerError, s.order("k", "?panic", nil).Code)
+				require.Equal(t, http.StatusInternalServerError, s.order("k", "?late", nil).Code)
 			}
 			require.EqualValues(t, 2, s.orders.Load())
 		}},

@@ -83,6 +83,9 @@ func (s *shop) placeOrder(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"order":%d,"note":%q}`, n, strings.Repeat("tea ", 1000))
+	if r.URL.Query().Has("late") {
+		panic("no sugar")
+	}
 }
 
 // newLayeredShop returns a service that build puts together from the guard and the layers.
@@ -158,7 +161,7 @@ func requireRightOrder(t *testing.T, s *shop) {
 // zip are the headers of a client that reads gzip.
 var zip = map[string]string{"Accept-Encoding": "gzip"}
 
-// Each wrong place, and what happens.
+// Each wrong place, and what happens. Some have the right place beside them.
 func TestLayers_wrongPlace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -190,11 +193,17 @@ func TestLayers_wrongPlace(t *testing.T) {
 			require.Equal(t, "scope-missing", w.Header().Get("Idempotency-Code"))
 			require.Zero(t, s.orders.Load())
 		}},
-		{"recovery inside: its 500 is not stored, and a Keyed run may run again", func(guard layer, l Layers) []layer {
+		{"recovery inside: half an answer counts as a whole one, and is stored", func(guard layer, l Layers) []layer {
 			return []layer{l.Authenticate, guard, l.Recover}
 		}, func(t *testing.T, s *shop) {
+			require.Equal(t, http.StatusOK, s.order("k", "?late", nil).Code)
+			require.Equal(t, "true", s.order("k", "?late", nil).Header().Get("Idempotent-Replayed"))
+		}},
+		{"recovery outside: the run with half an answer failed, and the next one runs", func(guard layer, l Layers) []layer {
+			return []layer{l.Recover, l.Authenticate, guard}
+		}, func(t *testing.T, s *shop) {
 			for range 2 {
-				require.Equal(t, http.StatusInternalServerError, s.order("k", "?panic", nil).Code)
+				require.Equal(t, http.StatusInternalServerError, s.order("k", "?late", nil).Code)
 			}
 			require.EqualValues(t, 2, s.orders.Load())
 		}},
@@ -219,6 +228,11 @@ func TestLayers_wrongPlace(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return s.orders.Load() == 2 }, time.Minute, time.Millisecond)
 			require.Contains(t, s.log.String(), "http.TimeoutHandler is inside the guard")
+		}},
+		{"a timeout outside that only ends the ctx: nothing, because the run has a ctx of its own", func(guard layer, l Layers) []layer {
+			return []layer{middleware.Timeout(time.Millisecond), l.Authenticate, guard}
+		}, func(t *testing.T, s *shop) {
+			require.Equal(t, http.StatusOK, s.order("k", "?takes=50ms", nil).Code)
 		}},
 		{"a timeout outside: the client has its answer in time, and the run goes on, once", func(guard layer, l Layers) []layer {
 			return []layer{func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 20*time.Millisecond, "") }, l.Authenticate, guard}
