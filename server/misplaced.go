@@ -17,14 +17,14 @@ import (
 
 // A misplaced remembers which signs of middleware on the wrong side of the guard were logged for a route.
 type misplaced struct {
-	encoded, cors, timeout sync.Once
+	encoded, cors, timeout, failed sync.Once
 
 	traced atomic.Bool // an answer's writer was looked for
 }
 
 // warnMisplaced logs, once for each route, a sign of middleware that belongs outside of the guard. Such a middleware
-// compresses, adds the headers of CORS, or answers while the handler goes on. outer has the headers of the layers that are
-// outside, and rec is finished.
+// compresses, adds the headers of CORS, recovers, or answers while the handler goes on. outer has the headers of the layers
+// that are outside, and rec is finished.
 func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.Header, rec *recorder) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -39,6 +39,12 @@ func (h *guarded) warnMisplaced(ctx context.Context, route string, outer http.He
 		h.misplaced.timeout.Do(func() {
 			warn("", "http.TimeoutHandler is inside the guard: after its 503 the handler goes on, and a retry runs beside it; "+
 				"set Route.HandlerTimeout, or let http.TimeoutHandler be outside of the guard")
+		})
+	}
+	if rec.failed {
+		h.misplaced.failed.Do(func() {
+			warn("", "a 5xx came after the answer had begun as a success, which is stored as it is: "+
+				"let a middleware that recovers be outside of the guard, and write nothing before the work is done")
 		})
 	}
 	for name := range rec.sent {

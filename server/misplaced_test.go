@@ -64,6 +64,9 @@ func TestMisplaced_warnsOnce(t *testing.T) {
 		{"http.TimeoutHandler outside", "", func(g *server.Guard) http.Handler {
 			return http.TimeoutHandler(mustHandler(t, g, work), time.Minute, "")
 		}},
+		{"recovery inside", "let a middleware that recovers", func(g *server.Guard) http.Handler {
+			return mustHandler(t, g, answerTwice(work))
+		}},
 		{"both outside", "", func(g *server.Guard) http.Handler { return compress(allow(mustHandler(t, g, work))) }},
 	} {
 		var log journal
@@ -80,6 +83,14 @@ func TestMisplaced_warnsOnce(t *testing.T) {
 		}
 		require.Len(t, log.lines(t, tt.warning), 1, tt.name)
 	}
+}
+
+// answerTwice is what a middleware that recovers does to a handler that panicked in the middle of its answer.
+func answerTwice(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 }
 
 // allowNothing is a middleware between others, with a writer of its own.

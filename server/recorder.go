@@ -54,6 +54,7 @@ type recorder struct {
 	passing bool  // streaming: written bytes leave at once
 	traces  bool  // the writer of the answer is looked for, whatever the status
 	timed   bool  // it is an http.TimeoutHandler
+	failed  bool  // a 5xx came too late: the answer had begun as a success
 	over    bool
 }
 
@@ -81,7 +82,9 @@ func (r *recorder) WriteHeader(status int) {
 
 func (r *recorder) writeHeader(status int) {
 	switch {
-	case r.over || r.status != 0 || r.err != nil:
+	case r.over || r.err != nil:
+	case r.status != 0:
+		r.failed = r.failed || r.status < http.StatusBadRequest && status >= http.StatusInternalServerError
 	case status < 100 || status > 999 || status == http.StatusSwitchingProtocols:
 		r.err = ErrNotStorable
 	case status < 200:

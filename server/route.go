@@ -167,9 +167,10 @@ const (
 // not use its ctx happens, and the next run of the key may be beside it. Set [Route].HandlerTimeout instead, or put such a
 // layer around the guard, where it only bounds how long the client waits.
 //
-// The guard notices three layers that should be around it, and logs each once for a route: http.TimeoutHandler, one that
-// compresses, and one that sets the headers of CORS. It replays an answer with Content-Encoding gzip without that encoding
-// to a client that does not accept gzip. Other encodings are replayed as they are.
+// The guard notices four layers that should be around it, and logs each once for a route: http.TimeoutHandler, one that
+// recovers when the answer has begun, one that compresses, and one that sets the headers of CORS. It replays an answer with
+// Content-Encoding gzip without that encoding to a client that does not accept gzip. Other encodings are replayed as they
+// are.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
 }

@@ -30,12 +30,15 @@ func newWriter(w http.ResponseWriter) *writer {
 // Unwrap is for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader notes the status. Informational ones go out at once.
+// WriteHeader notes the status. Informational ones go out at once. One that is too late does too: the guard drops it, and
+// logs it if it denies a success.
 func (w *writer) WriteHeader(status int) {
 	switch {
 	case status < 200 && status >= 100:
 		w.ResponseWriter.WriteHeader(status)
-	case status > 0 && !w.Written():
+	case w.Written():
+		w.ResponseWriter.WriteHeader(status)
+	case status > 0:
 		w.status = status
 	}
 }

@@ -67,11 +67,12 @@ func TestGinLayers_wrongPlace(t *testing.T) {
 			require.Equal(t, "scope-missing", w.Header().Get("Idempotency-Code"))
 			require.Zero(t, s.orders.Load())
 		}},
-		{"recovery inside: half an answer counts as a whole one, and is stored", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
+		{"recovery inside: logged; half an answer counts as a whole one, and is stored", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
 			return gin.HandlersChain{l.Authenticate, guard, l.Recover}
 		}, func(t *testing.T, s *shop) {
 			require.Equal(t, http.StatusOK, s.order("k", "?late", nil).Code)
 			require.Equal(t, "true", s.order("k", "?late", nil).Header().Get("Idempotent-Replayed"))
+			require.Contains(t, s.log.String(), "let a middleware that recovers be outside")
 		}},
 		{"recovery outside: the run with half an answer failed, and the next one runs", func(guard gin.HandlerFunc, l GinLayers) gin.HandlersChain {
 			return gin.HandlersChain{l.Recover, l.Authenticate, guard}
