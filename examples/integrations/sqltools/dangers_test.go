@@ -94,7 +94,7 @@ func TestNestedTransaction(t *testing.T) {
 				t.Errorf("got %v, %v and %v, want nil, %v and an error", kept, returned, refused, errNo)
 			}
 			if in.Cents < 0 {
-				return out, sqltools.Refused(0) // which commits what was not taken back
+				return out, sqltools.Refused(0) // which takes all back
 			}
 			return out, nil
 		})
@@ -102,7 +102,7 @@ func TestNestedTransaction(t *testing.T) {
 		requireLedger(t, pool, "ann", 105, 5)
 		requireLedger(t, pool, "bob", 100, 2)
 		require.Equal(t, 422, send(t, url, "k2", sqltools.Booking{Account: "ann", Cents: -5}).status)
-		requireLedger(t, pool, "bob", 100, 2, 2)
+		requireLedger(t, pool, "bob", 100, 2)
 	})
 }
 
