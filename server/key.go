@@ -213,7 +213,7 @@ func checkScope(scope string) error {
 
 // Unscoped is the [ScopeFunc] of a service with one caller only, or whose
 // callers may see each other's answers. There is no default, so that a service
-// chooses it explicitly.
+// chooses it explicitly. The scope is "unscoped".
 //
 // Its callers share the memory and the places that several scopes would share.
 func Unscoped(*http.Request) (string, error) { return engine.Unscoped, nil }

@@ -91,7 +91,7 @@ func encodingNames() []string {
 func (d *derivation) parent(key childkey.Key) (childkey.Key, error) {
 	if d.scope == "" {
 		if d.namespace != "" {
-			return childkey.Key{}, errors.New("--namespace needs --scope")
+			return childkey.Key{}, errors.New("--namespace needs --scope, which is unscoped where the service has server.Unscoped")
 		}
 		return key, nil
 	}
@@ -160,13 +160,16 @@ func newKeyHop(a *app) *cobra.Command {
 		Use: "hop SCOPE NAMESPACE KEY", Short: "Print the parent key that a guarded handler has", Args: takes(3, 3),
 		Long: `Print the hop key: the parent key of the work that a guard does for KEY.
 
-SCOPE is what the guard's ScopeFunc returned for the request. NAMESPACE is the guard's, "" for none; of an inbox
-it is inbox/CONSUMER, of a saga saga/DEFINITION.`,
+SCOPE is what the guard's ScopeFunc returned for the request; that of server.Unscoped is unscoped. NAMESPACE is the
+guard's, "" for none; of an inbox it is inbox/CONSUMER, of a saga saga/DEFINITION.`,
 		Example: `  fanonce key hop tenant-7 shop order-42`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := a.key(args[2])
 			if err != nil {
 				return fmt.Errorf("KEY: %w", err)
+			}
+			if err := checkScope(args[0], args[1]); err != nil {
+				return err
 			}
 			hop, err := childkey.Hop(args[0], args[1], key)
 			if err != nil {
@@ -175,6 +178,14 @@ it is inbox/CONSUMER, of a saga saga/DEFINITION.`,
 			return a.printKey(hop)
 		},
 	}
+}
+
+// checkScope refuses a scope that no request has: its ID would be that of nothing. A saga may have none.
+func checkScope(scope, namespace string) error {
+	if scope == "" && !strings.HasPrefix(namespace, "saga/") {
+		return errors.New("SCOPE is empty: it is what the guard's ScopeFunc returns, and unscoped for server.Unscoped")
+	}
+	return childkey.CheckScope(scope)
 }
 
 // idOut is the JSON of key id.
@@ -191,7 +202,7 @@ func newKeyID(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("KEY: %w", err)
 			}
-			if err := childkey.CheckScope(args[0]); err != nil {
+			if err := checkScope(args[0], args[1]); err != nil {
 				return err
 			}
 			id := store.NewID(args[0], args[1], key)

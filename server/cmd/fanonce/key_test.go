@@ -90,6 +90,10 @@ func TestKeyDerive(t *testing.T) {
 	require.Equal(t, legacy.String()+"\n", fanonce(t, "key", "derive", "--legacy", "order-42", "payment", "charge").stdout)
 	id := store.NewID("tenant", "", parent).String()
 	require.Equal(t, id+"\n", fanonce(t, "key", "id", "tenant", "", "order-42").stdout)
+	for _, verb := range []string{"id", "hop"} {
+		require.Contains(t, fanonce(t, "key", verb, "", "shop", "order-42").requireCode(t, 2).stderr, "SCOPE is empty")
+	}
+	require.Empty(t, fanonce(t, "key", "hop", "", "saga/checkout", "order-42").stderr, "a saga may have none")
 }
 
 func TestKeyNew(t *testing.T) {
