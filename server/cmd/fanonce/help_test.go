@@ -113,7 +113,7 @@ func requireWorks(t *testing.T, url, folder, id, command string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$FANONCE" `+command)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "FANONCE="+binary, "USER=ann", "DATABASE_URL="+url, "ID="+id, "STEP=stock.hold")
+	cmd.Env = append(os.Environ(), "FANONCE="+binary, "USER=ann", "DATABASE_URL="+url, "ID="+id, "STEP=stock.hold", "CHILD=c")
 	out, err := cmd.CombinedOutput()
 	if strings.HasPrefix(command, "status") || strings.HasPrefix(command, "doctor") { // something needs a person
 		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s: %s", command, out)
