@@ -35,7 +35,8 @@ type Fanout struct {
 	branches  []*branch
 	names     map[string]*branch
 	owners    map[childkey.Key]*branch
-	calls     []*madeCall
+	calls     []*madeCall // in the order in which they were composed
+	noted     map[childkey.Key]*madeCall
 	abandoned bool // it was undone before it started
 	given     bool // something was given to it, be it an empty list
 	waited    bool
@@ -62,7 +63,7 @@ func (c *Client) Fanout(ctx context.Context) *Fanout {
 }
 
 func newFanout(ctx context.Context) *Fanout {
-	return &Fanout{ctx: ctx, names: make(map[string]*branch), owners: make(map[childkey.Key]*branch)}
+	return &Fanout{ctx: ctx, names: make(map[string]*branch), owners: make(map[childkey.Key]*branch), noted: make(map[childkey.Key]*madeCall)}
 }
 
 // made returns f. For a Fanout that [Client.Fanout] did not make, it returns another one,

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -256,4 +257,20 @@ func TestRefusalOf(t *testing.T) {
 	require.ErrorAs(t, fan(cancelled, unknown, declined), &first)
 	require.Equal(t, declined, first)
 	require.ErrorIs(t, fan(cancelled, declined), retry.ErrKeyCancelled)
+}
+
+// An order of many lines is undone in about the time that it took.
+func TestUndo_manyCalls(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(hold{"7"}))
+	ctx := parent(t, "p")
+	f := newClient(t, d).Fanout(ctx)
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprint("line-", i)
+	}
+	sdk.AddEach(f, reserve, ids, func(id string) string { return id }, func(id string) lines { return lines{[]string{id}} })
+	require.NoError(t, f.Wait())
+	require.NoError(t, f.Undo(ctx))
+	require.Len(t, undos(d), len(ids))
 }

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,11 +114,12 @@ func (o *outgoing) noteIn(ctx context.Context) (notes callNotes) {
 
 // note returns the note of the call, made now if there is none. f.mu is held.
 func (f *Fanout) note(o *outgoing) *madeCall {
-	i := slices.IndexFunc(f.calls, func(c *madeCall) bool { return c.out.call.Key == o.call.Key })
-	if i < 0 {
-		i, f.calls = len(f.calls), append(f.calls, &madeCall{out: o, began: ticks.Add(1), outcome: retry.Unknown})
+	c := f.noted[o.call.Key]
+	if c == nil {
+		c = &madeCall{out: o, began: ticks.Add(1), outcome: retry.Unknown}
+		f.noted[o.call.Key], f.calls = c, append(f.calls, c)
 	}
-	return f.calls[i]
+	return c
 }
 
 // end notes how the call ended. What took effect once stays so.
@@ -143,11 +145,11 @@ func (c *madeCall) remains() bool {
 	return c.outcome == retry.Completed || c.outcome == retry.Unknown || c.undone
 }
 
-// precedes reports whether c had ended when d was composed. So d may depend on what c did.
-func (c *madeCall) precedes(d *madeCall) bool {
+// precedes reports whether the call had ended at a time on ticks. So what was composed then may depend on what it did.
+func (c *madeCall) precedes(tick int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended > 0 && c.ended < d.began
+	return c.ended > 0 && c.ended < tick
 }
 
 // Undo undoes every call that the fan-out made and that took effect, or may have: those of [Add] and [AddEach], and those
@@ -282,8 +284,9 @@ func (c *madeCall) refusal(err error) Result {
 
 // splitLast returns the calls on which no other one of left can depend, and the rest.
 func splitLast(left []*madeCall) (last, before []*madeCall) {
+	latest := slices.MaxFunc(left, func(a, b *madeCall) int { return cmp.Compare(a.began, b.began) }).began
 	for _, c := range left {
-		if slices.ContainsFunc(left, c.precedes) {
+		if c.precedes(latest) {
 			before = append(before, c)
 		} else {
 			last = append(last, c)
