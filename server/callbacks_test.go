@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -243,4 +245,126 @@ func TestCallbacks_ofARun(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Reconcile and the methods of a Codec panic, wait for the answer to another key, or ask the guard. Neither the call
+// nor the guard waits for itself, and a panic ends as an error does.
+func TestCallbacks_reconcileAndCodec(t *testing.T) {
+	t.Parallel()
+	for _, function := range []string{"reconcile", "seal memo", "open memo", "seal answer", "open answer"} {
+		for _, how := range []string{"panics", "is slow", "asks the guard"} {
+			t.Run(function+" "+how, func(t *testing.T) {
+				t.Parallel()
+				var g *server.Guard
+				var h http.Handler
+				var entered atomic.Int64
+				enter := func(in string) {
+					if in != function || entered.Add(1) != 1 {
+						return
+					}
+					switch how {
+					case "panics":
+						panic(http.ErrAbortHandler)
+					case "is slow": // it lasts until another key has run and has been replayed
+						for range 2 {
+							if w := within(t, func() *httptest.ResponseRecorder { return send(h, "other", "b") }); w != nil {
+								assert.Equal(t, http.StatusOK, w.Code)
+							}
+						}
+					default:
+						_, err := g.Lookup(t.Context(), "unscoped", childkey.MustParse("k"))
+						assert.Equal(t, function == "seal memo", err != nil, "%v: only the memo is sealed before the claim", err)
+						_, err = g.ListStuck(t.Context(), store.ListRequest{})
+						assert.NoError(t, err)
+						_, err = g.Sweep(t.Context())
+						assert.NoError(t, err)
+					}
+				}
+				seen := new(witness)
+				g = newGuard(t, memstore.New(), server.Config{Observer: seen, Codec: intrudingCodec(enter)})
+				var err error
+				h, err = g.Route(server.Route{
+					Effect: server.Opaque, Name: "charges",
+					Memo: func(*http.Request, []byte) ([]byte, error) { return []byte("memo"), nil },
+					Reconcile: func(context.Context, store.Record) (server.Resolution, error) {
+						enter("reconcile")
+						return server.NeverHappened(), nil
+					},
+				}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("How") == "fail" {
+						w.WriteHeader(http.StatusInternalServerError)
+					}
+					fmt.Fprint(w, "done")
+				}))
+				require.NoError(t, err)
+				call := func(headers ...string) *httptest.ResponseRecorder {
+					w := within(t, func() *httptest.ResponseRecorder { return send(h, "k", "b", headers...) })
+					require.NotNil(t, w)
+					return w
+				}
+				switch function {
+				case "reconcile", "open memo": // of an unknown run
+					require.Equal(t, http.StatusInternalServerError, call("How", "fail").Code)
+					if how == "panics" {
+						for range 2 {
+							requireUndecided(t, call(), server.DefaultHandlerTimeout)
+						}
+						require.EqualValues(t, 1, entered.Load(), "the key rests")
+						require.Equal(t, function == "open memo", seen.count(server.EventSealError) == 1)
+						require.Equal(t, function == "reconcile", seen.count(server.EventReconcile) == 1)
+						return
+					}
+				case "seal memo": // nothing was claimed
+					if how == "panics" {
+						requireCode(t, call(), wire.StoreUnavailable)
+						require.Zero(t, seen.count(server.EventMiss))
+					}
+				}
+				requireAnswer(t, call(), http.StatusOK, "done", false)
+				if how == "panics" && function != "seal memo" {
+					requireCode(t, call(), map[string]wire.Code{"seal answer": wire.ResponseGone, "open answer": wire.RecordUnreadable}[function])
+					require.ErrorContains(t, seen.all(server.EventSealError)[0].Err, "Codec panicked")
+				}
+				if how != "panics" || function != "seal answer" {
+					requireAnswer(t, call(), http.StatusOK, "done", true)
+				}
+				require.Positive(t, entered.Load())
+			})
+		}
+	}
+}
+
+// An intrudingCodec is a Codec that calls itself before it does anything, with what that is.
+type intrudingCodec func(what string)
+
+func (c intrudingCodec) Seal(plain, _ []byte) ([]byte, error) {
+	c("seal " + kindOf(plain))
+	return append([]byte("sealed"), plain...), nil
+}
+
+func (c intrudingCodec) Open(sealed, _ []byte) ([]byte, error) {
+	c("open " + kindOf(sealed))
+	return sealed[len("sealed"):], nil
+}
+
+func kindOf(b []byte) string {
+	if bytes.HasSuffix(b, []byte("memo")) {
+		return "memo"
+	}
+	return "answer"
+}
+
+// within returns what do returns, or fails the test if that takes half a minute, as in a deadlock.
+func within[R any](t *testing.T, do func() R) (result R) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	returned := make(chan R, 1)
+	go func() { returned <- do() }()
+	select {
+	case result = <-returned:
+	case <-ctx.Done():
+		assert.Fail(t, "a call does not return")
+	}
+	return result
 }
