@@ -252,3 +252,68 @@ func TestInbox_pauses(t *testing.T) {
 		require.Equal(t, 1, letters)
 	})
 }
+
+// A DeadLetter panics, waits for another message, or asks the guard, be it the last run of its message or a run of its
+// own. A panic passes on, and leaves the message for its next delivery.
+func TestCallbacks_deadLetter(t *testing.T) {
+	t.Parallel()
+	nameless, another := inbox.Message{Payload: []byte("tea")}, inbox.Message{Source: "orders", ID: "another"}
+	how := map[string]func(ctx context.Context, g *server.Guard, b *inbox.Inbox) error{
+		"panics": func(context.Context, *server.Guard, *inbox.Inbox) error { panic("boom") },
+		"is slow": func(ctx context.Context, _ *server.Guard, b *inbox.Inbox) error {
+			handled := make(chan error, 1)
+			go func() {
+				_, err := b.Handle(context.WithoutCancel(ctx), another, func(context.Context, []byte) error { return nil })
+				handled <- err
+			}()
+			select {
+			case err := <-handled:
+				return err
+			case <-ctx.Done(): // after [server.Config].HandlerTimeout
+				return context.Cause(ctx)
+			}
+		},
+		"asks the guard": func(ctx context.Context, g *server.Guard, b *inbox.Inbox) error {
+			_, err := b.Lookup(ctx, another)
+			if errors.Is(err, store.ErrNotFound) {
+				err = nil
+			}
+			_, failure := g.ListStuck(ctx, store.ListRequest{})
+			return errors.Join(err, failure)
+		},
+	}
+	for name, do := range how {
+		for _, m := range []inbox.Message{message, nameless} {
+			for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
+				t.Run(fmt.Sprint(name, ", ", m.ID, ", ", effect), func(t *testing.T) {
+					t.Parallel()
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					letters := 0
+					var b *inbox.Inbox
+					g := newGuard(t, memstore.New(), server.Config{HandlerTimeout: 10 * time.Second})
+					b = newInbox(t, g, inbox.Config{
+						Consumer: "stock", Effect: effect, MaxAttempts: 1,
+						DeadLetter: func(ctx context.Context, _ inbox.Message, _ error) error {
+							if letters++; letters == 1 {
+								return do(ctx, g, b)
+							}
+							return nil
+						},
+					})
+					deliver := func() (inbox.Delivery, error) {
+						return b.Handle(ctx, m, func(context.Context, []byte) error { return errNoStock })
+					}
+					if name == "panics" {
+						require.PanicsWithValue(t, "boom", func() { _, _ = deliver() })
+					}
+					d, err := deliver()
+					require.Equal(t, inbox.Dead, d.Result, "%v", err)
+					d, err = deliver() // again, as if the acknowledgement was lost
+					require.Equal(t, inbox.Dead, d.Result, "%v", err)
+					require.Equal(t, map[bool]int{true: 2, false: 1}[name == "panics"], letters)
+				})
+			}
+		}
+	}
+}
