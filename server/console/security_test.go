@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/console"
@@ -245,4 +247,68 @@ func TestSecurity_authenticateFails(t *testing.T) {
 	require.Equal(t, `Basic realm="ops"`, a.Header().Get("WWW-Authenticate"))
 	require.NotContains(t, a.Body.String(), "directory")
 	require.Contains(t, log.String(), "directory is down")
+}
+
+// An Authenticate panics, waits for another request, or asks the guard. A panic passes on to net/http, and the console
+// serves the next request as before.
+func TestCallbacks_authenticate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, do := range map[string]func(s *site) error{
+		"panics": func(*site) error { panic(http.ErrAbortHandler) },
+		"is slow": func(s *site) error {
+			if got := s.get("/keys").Code; got != http.StatusOK {
+				return errors.New(http.StatusText(got))
+			}
+			return nil
+		},
+		"asks the guard": func(*site) error {
+			_, err := f.guard.ListStuck(t.Context(), store.ListRequest{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *site
+			first := true // of the requests, which come one within the other
+			s = newSite(t, console.Config{
+				Stores: []console.Store{{Name: "orders", Reader: f.Store.Reader(), Guard: f.guard}},
+				Authenticate: func(r *http.Request) (console.User, error) {
+					if !first {
+						return authenticate(r)
+					}
+					first = false
+					if name == "panics" {
+						return console.User{}, do(s)
+					}
+					done := make(chan error, 1)
+					go func() { done <- do(s) }()
+					select {
+					case err := <-done:
+						assert.NoError(t, err)
+					case <-r.Context().Done():
+						assert.Fail(t, "it waits for its own request")
+					}
+					return authenticate(r)
+				},
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			get := func() answer {
+				return s.send(httptest.NewRequestWithContext(ctx, http.MethodGet, prefix+"/keys", nil))
+			}
+			if name == "panics" {
+				require.PanicsWithValue(t, http.ErrAbortHandler, func() { get() })
+			}
+			code := make(chan int, 1)
+			go func() { code <- get().Code }()
+			select {
+			case got := <-code:
+				require.Equal(t, http.StatusOK, got)
+			case <-ctx.Done():
+				require.Fail(t, "the request does not end")
+			}
+			require.False(t, first)
+		})
+	}
 }
