@@ -1,18 +1,22 @@
 package guardprom_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
@@ -233,4 +237,65 @@ func Example() {
 	// 1 hit
 	// 1 miss
 	// 1 settled
+}
+
+// An Exemplar panics, waits for another call, or asks the guard and the registry. A panic is logged, and loses the event;
+// no answer changes.
+func TestCallbacks_exemplar(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"panics", "is slow", "asks the guard"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := memstore.New()
+			var log bytes.Buffer
+			var g *server.Guard
+			var h http.Handler
+			var r *prometheus.Registry
+			var calls atomic.Int64
+			do := map[string]func(){
+				"is slow": func() { send(h, "other", "tea") },
+				"asks the guard": func() {
+					_, err := g.ListStuck(t.Context(), store.ListRequest{})
+					assert.NoError(t, err)
+					_, err = r.Gather()
+					assert.NoError(t, err)
+				},
+			}[how]
+			c, r := newCollector(t, guardprom.Config{Name: "a", Exemplar: func(context.Context) prometheus.Labels {
+				if calls.Add(1) > 1 {
+					return nil
+				}
+				if how == "panics" {
+					panic("boom")
+				}
+				within(t, do)
+				return prometheus.Labels{"trace_id": "7"}
+			}})
+			g, err := server.NewGuard(s, server.Unscoped, server.Config{Observer: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			require.NoError(t, err)
+			runs := 0
+			h, err = g.Route(server.Route{Name: "orders", Effect: server.Keyed}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ }))
+			require.NoError(t, err)
+			within(t, func() { send(h, "k", "tea") })
+			within(t, func() { send(h, "k", "tea") })
+			require.Equal(t, map[bool]int{true: 2, false: 1}[how == "is slow"], runs)
+			text := scrape(t, r)
+			require.Equal(t, how == "panics", strings.Contains(log.String(), "Observer panicked"))
+			require.Equal(t, how != "panics", strings.Contains(text, `# {trace_id="7"}`))
+			require.Contains(t, text, `fanonce_guard_events_total{event="hit",guard="a",route="orders"} 1`)
+		})
+	}
+}
+
+// within fails the test if do takes half a minute, as in a deadlock.
+func within(t *testing.T, do func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		defer cancel()
+		do()
+	}()
+	<-ctx.Done()
+	assert.ErrorIs(t, ctx.Err(), context.Canceled, "a call does not return")
 }
