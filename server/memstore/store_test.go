@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/memstore"
@@ -148,4 +149,82 @@ func TestStore_badArguments(t *testing.T) {
 	st, err := s.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, map[store.State]int64{store.StateInProgress: 1}, st.ByState)
+}
+
+// A clock panics. It is called under the store's lock; the panic passes on, and leaves neither the lock nor a half of a
+// change behind.
+func TestCallbacks_now(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for name, call := range map[string]func(s *memstore.Store, o store.Owner) error{
+		"Claim": func(s *memstore.Store, _ store.Owner) error { _, _, err := s.Claim(ctx, request(2, 2)); return err },
+		"TakeOver": func(s *memstore.Store, _ store.Owner) error {
+			_, _, err := s.TakeOver(ctx, request(1, 2), 1)
+			return err
+		},
+		"Renew": func(s *memstore.Store, o store.Owner) error {
+			_, err := s.Renew(ctx, []store.Owner{o}, time.Hour)
+			return err
+		},
+		"Settle": func(s *memstore.Store, o store.Owner) error { return s.Settle(ctx, o, completed) },
+		"Cancel": func(s *memstore.Store, _ store.Owner) error {
+			_, _, err := s.Cancel(ctx, cancelRequest(2, 2))
+			return err
+		},
+		"Read":  func(s *memstore.Store, o store.Owner) error { _, err := s.Read(ctx, o.ID); return err },
+		"Sweep": func(s *memstore.Store, _ store.Owner) error { _, err := s.Sweep(ctx, 1); return err },
+		"Reader": func(s *memstore.Store, _ store.Owner) error {
+			_, err := s.Reader().List(ctx, store.ListRequest{Limit: 1})
+			return err
+		},
+		"Tx.Settle": func(s *memstore.Store, o store.Owner) error {
+			return inTx(ctx, s, func(tx store.Tx) error { return tx.Settle(ctx, o, completed) })
+		},
+		"Tx.Cancel": func(s *memstore.Store, _ store.Owner) error {
+			return inTx(ctx, s, func(tx store.Tx) error { _, _, err := tx.Cancel(ctx, cancelRequest(2, 2)); return err })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var panics bool
+			s, err := memstore.NewWith(memstore.Config{Now: func() time.Time {
+				if panics {
+					panic("boom")
+				}
+				return time.Now()
+			}})
+			require.NoError(t, err)
+			o := claim(t, s, request(1, 1))
+			before, err := s.Read(ctx, o.ID)
+			require.NoError(t, err)
+			panics = true
+			require.PanicsWithValue(t, "boom", func() { _ = call(s, o) })
+			panics = false
+			returned := make(chan error, 1)
+			go func() {
+				after, err := s.Read(ctx, o.ID)
+				after.Now = before.Now
+				assert.Equal(t, before, after)
+				_, stored := s.Read(ctx, store.ID{2})
+				assert.ErrorIs(t, stored, store.ErrNotFound)
+				returned <- errors.Join(err, call(s, o))
+			}()
+			select {
+			case err := <-returned:
+				require.NoError(t, err)
+			case <-ctx.Done():
+				require.Fail(t, "the store is still locked")
+			}
+		})
+	}
+}
+
+// inTx calls do in a transaction that ends by a rollback.
+func inTx(ctx context.Context, s *memstore.Store, do func(store.Tx) error) error {
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	return do(tx)
 }
