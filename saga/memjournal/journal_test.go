@@ -1,10 +1,13 @@
 package memjournal_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga/journal"
@@ -76,5 +79,71 @@ func TestJournal_badArguments(t *testing.T) {
 	}
 	for _, tt := range tests {
 		require.ErrorIs(t, tt.do(), memjournal.ErrArgument, tt.name)
+	}
+}
+
+// A clock panics. It is called under the journal's lock; the panic passes on, and leaves neither the lock nor a half of a
+// change behind.
+func TestCallbacks_now(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	engine, id := journal.EngineID{1}, journal.ID{1}
+	for name, call := range map[string]func(j *memjournal.Journal) error{
+		"Start": func(j *memjournal.Journal) error {
+			_, _, err := j.Start(ctx, journal.StartRequest{ID: journal.ID{2}, Engine: engine})
+			return err
+		},
+		"Append": func(j *memjournal.Journal) error {
+			return j.Append(ctx, journal.Owner{ID: id, Engine: engine, Fence: 1}, journal.Write{Revision: 2, Status: journal.Completed, Keep: time.Hour})
+		},
+		"Heartbeat": func(j *memjournal.Journal) error { return j.Heartbeat(ctx, engine, time.Hour) },
+		"Leave":     func(j *memjournal.Journal) error { return j.Leave(ctx, engine) },
+		"Claim": func(j *memjournal.Journal) error {
+			_, err := j.Claim(ctx, journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{{}}, Limit: 1})
+			return err
+		},
+		"Read": func(j *memjournal.Journal) error { _, err := j.Read(ctx, id); return err },
+		"List": func(j *memjournal.Journal) error {
+			_, err := j.List(ctx, journal.ListRequest{Engine: engine, Limit: 1})
+			return err
+		},
+		"Sweep": func(j *memjournal.Journal) error { _, err := j.Sweep(ctx, 1); return err },
+		"Stats": func(j *memjournal.Journal) error { _, err := j.Stats(ctx); return err },
+		"Browse": func(j *memjournal.Journal) error {
+			_, err := j.Reader().Browse(ctx, journal.BrowseRequest{Limit: 1})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var panics bool
+			j := memjournal.NewWith(memjournal.Config{Now: func() time.Time {
+				if panics {
+					panic("boom")
+				}
+				return time.Now()
+			}})
+			require.NoError(t, j.Heartbeat(ctx, engine, time.Minute))
+			before, _, err := j.Start(ctx, journal.StartRequest{ID: id, Engine: engine})
+			require.NoError(t, err)
+			panics = true
+			require.PanicsWithValue(t, "boom", func() { _ = call(j) })
+			panics = false
+			returned := make(chan error, 1)
+			go func() {
+				after, err := j.Read(ctx, id)
+				after.Now = before.Now
+				assert.Equal(t, before, after)
+				stats, failure := j.Stats(ctx)
+				assert.EqualValues(t, map[journal.Status]int64{journal.Running: 1}, stats.ByStatus)
+				returned <- errors.Join(err, failure, call(j))
+			}()
+			select {
+			case err := <-returned:
+				require.NoError(t, err)
+			case <-ctx.Done():
+				require.Fail(t, "the journal is still locked")
+			}
+		})
 	}
 }
