@@ -64,7 +64,11 @@ func otherOutput() saga.AnyDefinition {
 // startShape starts the saga in a process that dies when it writes for the nth time.
 func startShape(s *stage, nth int) {
 	s.Helper()
-	first := shape(orderOf, idOf, receiptOf)
+	startShapeOf(s, nth, shape(orderOf, idOf, receiptOf))
+}
+
+func startShapeOf(s *stage, nth int, first *saga.Definition[order, receipt]) {
+	s.Helper()
 	s.services.Answer("inventory.reserve", `{"ID":"h-1","Since":"members that callees add are none of ours"}`)
 	s.services.Answer("shipping.book", `{"Track":"t"}`)
 	e := s.openOn(dead(s.journal, func(method string, n int) bool { return method == "Append" && n == nth }), first)
@@ -83,11 +87,12 @@ func TestTakeOver_otherTypes(t *testing.T) {
 		reject bool
 		more   int // calls of the second process
 		text   string
+		idOf   func(hold) string // of the first process and of the third
 	}{
-		{"input", otherInput(), 1, false, 0, `input: saga: stored by a newer build: saga_test.renamedOrder has no member "sku"`},
-		{"output", otherOutput(), 2, false, 0, `output of inventory.reserve: saga: stored by a newer build: saga_test.renamedHold has no member "ID"`},
-		{"output to undo", shape[order, renamedHold](orderOf, nil, receiptOf), 3, true, 0, `output of inventory.reserve`},
-		{"output to undo, from here on", shape[order, renamedHold](orderOf, nil, receiptOf), 2, true, 1, `output of inventory.reserve`},
+		{"input", otherInput(), 1, false, 0, `input: saga: stored by a newer build: saga_test.renamedOrder has no member "sku"`, idOf},
+		{"output", otherOutput(), 2, false, 0, `output of inventory.reserve: saga: stored by a newer build: saga_test.renamedHold has no member "ID"`, idOf},
+		{"output to undo", shape[order, renamedHold](orderOf, nil, receiptOf), 3, true, 0, `output of inventory.reserve`, nil},
+		{"output to undo, from here on", shape[order, renamedHold](orderOf, nil, receiptOf), 2, true, 1, `output of inventory.reserve`, nil},
 	}
 	for _, tt := range tests {
 		inBubble(t, func(s *stage) {
@@ -96,7 +101,7 @@ func TestTakeOver_otherTypes(t *testing.T) {
 				s.services.Script("shipping.book", sagatest.Reject(409))
 				want = saga.ErrCompensated
 			}
-			startShape(s, tt.nth)
+			startShapeOf(s, tt.nth, shape(orderOf, tt.idOf, receiptOf))
 			time.Sleep(saga.DefaultLease) // it dies
 			sent := len(s.services.Deliveries())
 			second := s.open(tt.other)
@@ -106,7 +111,7 @@ func TestTakeOver_otherTypes(t *testing.T) {
 			require.Len(s, s.services.Deliveries(), sent+tt.more, tt.name)
 			require.NoError(s, second.Close(s.Context()))
 
-			third := shape(orderOf, idOf, receiptOf)
+			third := shape(orderOf, tt.idOf, receiptOf)
 			_, err := third.Run(s.Context(), s.open(third), key(s.T, "k"), basket)
 			require.ErrorIs(s, err, want, tt.name)
 		})
