@@ -41,7 +41,7 @@ func TestCallbacks_onCommitError(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		}, ""},
-		{"never ends", 2 * time.Second, func(ctx context.Context, _ *server.Guard, _ http.Handler) error {
+		{"never ends", 5 * time.Second, func(ctx context.Context, _ *server.Guard, _ http.Handler) error {
 			<-ctx.Done()
 			assert.ErrorIs(t, context.Cause(ctx), server.ErrHandlerTimeout)
 			return context.Cause(ctx)
