@@ -66,6 +66,7 @@ func (holeTx) Cancel(ctx context.Context, r store.CancelRequest) (store.Record, 
 func (holeTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	return hole{}.Settle(ctx, o, s)
 }
+func (holeTx) Commit(ctx context.Context) error   { return swallow(ctx) }
 func (holeTx) Rollback(ctx context.Context) error { return swallow(ctx) }
 
 // Every method that can block is bounded, whichever part of the guard calls it.
@@ -94,7 +95,7 @@ func TestBounded_everyMethod(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					want := timeout
-					if tt.of == reflect.TypeFor[store.Tx]() && m.Name == "Settle" {
+					if tt.of == reflect.TypeFor[store.Tx]() && (m.Name == "Settle" || m.Name == "Commit") {
 						want = settle
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
