@@ -15,10 +15,11 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	note := o.noteIn(ctx)
 	d, err := o.begin(ctx, &call)
 	if err != nil {
-		note.end(nil, retry.NotSent, err)
-		return nil, o.service.client.Refuse(ctx, retry.Task{
+		refused := o.service.client.Refuse(ctx, retry.Task{
 			Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed,
 		}, err)
+		note.end(nil, refused.Outcome, err)
+		return nil, refused
 	}
 	defer d.close()
 	resp, err := o.service.client.Send(ctx, call)

@@ -274,3 +274,24 @@ func TestUndo_manyCalls(t *testing.T) {
 	require.NoError(t, f.Undo(ctx))
 	require.Len(t, undos(d), len(ids))
 }
+
+// A call that may have taken effect stays one to undo, also if it is refused before it could be sent once more.
+func TestUndo_refusedAfterUnknown(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(hold{"7"}))
+	c := newClient(t, d)
+	lost := sdktest.DropResponse()
+	d.Script("/reservations", lost, lost, lost, lost)
+	ctx := parent(t, "p")
+	f := c.Fanout(ctx)
+	first := sdk.AddFunc(f, "first", func(ctx context.Context) (hold, error) { return sdk.Call(ctx, c, reserve, lines{}) })
+	sdk.AddFunc(f, "same", func(ctx context.Context) (hold, error) {
+		if _, err := first.Get(ctx); err == nil {
+			t.Error("error = nil, want that of an unknown call")
+		}
+		return sdk.Call(ctx, c, reserve, lines{}) // refused: it is another branch's
+	})
+	require.Error(t, f.Wait())
+	require.NoError(t, f.Undo(ctx))
+	require.Len(t, undos(d), 1)
+}

@@ -15,12 +15,12 @@ import (
 )
 
 // CallUndo undoes the call of op that was made under the same parent key, whether or not it arrived, and blocks until it
-// is undone. The undo is what contract.Operation.UndoneBy names, else [ErrNoUndo]. It has its own key and names the
+// is undone. It sends the undo that contract.Operation.UndoneBy names, else [ErrNoUndo]. That has its own key and names the
 // forward key. So a callee with a barrier knows whether there is something to undo, and refuses a late forward call.
 //
-// op is the operation as it was called, with its discriminators and its path. in says what is known of the call. It is no
-// part of what the callee compares: a later attempt may know the Output that an earlier one did not. The other errors
-// are those of [Call]. What undoes a whole fan-out is [Fanout.Undo].
+// op is the operation as it was called, with its discriminators and its path. in says what is known of the call. The callee
+// does not compare it, because a later attempt may know the Output that an earlier one did not. The other errors are
+// those of [Call]. [Fanout.Undo] undoes a whole fan-out.
 func CallUndo[In, Out any](
 	ctx context.Context, c *Client, op contract.Operation[In, Out], in contract.Undo[In, Out], options ...CallOption,
 ) error {
@@ -122,12 +122,13 @@ func (f *Fanout) note(o *outgoing) *madeCall {
 	return c
 }
 
-// end notes how the call ended. What took effect once stays so.
+// end notes how the call ended. A call that took effect stays so, and one that is not sent again stays what it was.
 func (notes callNotes) end(resp *retry.Response, outcome retry.Outcome, err error) {
 	for _, c := range notes {
 		c.mu.Lock()
+		again := c.ended > 0
 		c.ended = ticks.Add(1)
-		if c.outcome != retry.Completed {
+		if c.outcome != retry.Completed && !(again && outcome == retry.NotSent) {
 			c.outcome, c.undone = outcome, isUndone(err)
 			if resp != nil {
 				c.answer = resp.Body
