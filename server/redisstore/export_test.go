@@ -13,3 +13,16 @@ func MaxRetries(s *Store) int {
 	}
 	return s.nodes.single.Options().MaxRetries
 }
+
+// Pipelines is how many pipelines are on their way to the store's servers.
+func Pipelines(s *Store) int {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	n := 0
+	for _, q := range s.nodes.queues {
+		q.mu.Lock()
+		n += q.flushes
+		q.mu.Unlock()
+	}
+	return n
+}

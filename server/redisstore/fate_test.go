@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/redisstore"
@@ -54,28 +55,33 @@ func TestStore_lostAnswer(t *testing.T) {
 	claim(t, s, req) // whether it arrived or not
 }
 
-// A call that waits behind the batch of a silent server has not been sent: nothing happens when its time is up.
+// A call that waits behind the batches of a silent server has not been sent: nothing happens when its time is up.
 func TestStore_withdrawn(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, redisstore.Config{MaxFlushes: 1}, srv.Addr())
+	client := redis.NewClient(&redis.Options{Addr: srv.Addr(), ReadTimeout: time.Minute}) // longer than the test
+	t.Cleanup(func() { _ = client.Close() })
+	s := openOver(t, client, redisstore.Config{MaxFlushes: 1})
 	claim(t, s, request(store.Keyed))
+	eventually(t, "the claim's pipeline has ended", func() bool { return redisstore.Pipelines(s) == 0 })
 	require.NoError(t, srv.Suspend())
+
+	// Two pipelines are the most that MaxFlushes allows: the second is for calls behind a lost connection.
+	var reads sync.WaitGroup
+	for n := 1; n <= 2; n++ {
+		reads.Go(func() { _, _ = s.Read(t.Context(), newID()) })
+		eventually(t, "a pipeline is on its way", func() bool { return redisstore.Pipelines(s) == n })
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	var sent sync.WaitGroup
-	sent.Go(func() { _, _ = s.Read(ctx, newID()) })
-	<-time.After(20 * time.Millisecond) // the read is on its way; if it is not, the test shows less
 	req := request(store.Keyed)
 	_, _, err := s.Claim(ctx, req)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, store.ErrFateUnknown)
-	sent.Wait()
 	require.NoError(t, srv.Resume())
-	eventually(t, "the server answers", func() bool {
-		_, err := s.Read(t.Context(), req.ID)
-		return err != nil && context.Cause(t.Context()) == nil && isNotFound(err)
-	})
+	reads.Wait()
+	_, err = s.Read(t.Context(), req.ID)
+	require.True(t, isNotFound(err), "the call was sent: %v", err)
 }
 
 // A server that is not there has executed nothing.

@@ -211,10 +211,14 @@ func (s *Server) signal(sig os.Signal) error {
 	return fmt.Errorf("redistest: redis-server did not end after %v", sig)
 }
 
-// Stop ends the server with SIGTERM, waits for its end, and deletes its folder. It can be called more than once.
+// Stop ends the server with SIGTERM, waits for its end, and deletes its folder. It also ends a server that is suspended,
+// and can be called more than once.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Signal(syscall.SIGCONT) // the signal below waits until the process runs
+	}
 	err := s.signal(syscall.SIGTERM)
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
