@@ -77,13 +77,15 @@ func (o *operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 }
 
 // Cancel has a saga compensated. When Cancel returns, the execution that it found begins no
-// further step or attempt. Calls that are running go on. The next owner waits for them, or finds
-// out what they did, and undoes it. If the pivot has begun, or a step behind it, the saga may be
+// further step or attempt. Calls that are running go on. The next owner waits for them, and undoes
+// what they did. If their process died it sends them again first, to find that out. So a charge that
+// had not arrived yet may be made, and is then undone. If the pivot has begun, or a step behind it, the saga may be
 // past the point where it could be undone: the error is an [ErrConflict], and nothing changes.
 //
 // Where another process executes the saga, Cancel waits for a second until that process
-// knows. So it does where this process has started or claimed the saga a moment ago. This holds as long as the journal answers that process within a second. If ctx
-// ends meanwhile, Cancel returns the ctx's error, and the saga is cancelled all the same.
+// knows. So it does where this process has started or claimed the saga a moment ago. This holds as
+// long as the journal answers that process within a second. If ctx ends meanwhile, Cancel returns
+// the ctx's error, and the saga is cancelled all the same.
 func (o *operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
 	return o.verbs.Cancel(ctx, id, by)
 }

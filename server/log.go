@@ -144,8 +144,8 @@ func (b *logbook) release(cause logCause) {
 // personal are the events that need a person, with their log messages. Refusals are
 // logged where they are answered.
 var personal = [store.EventKinds]string{
-	EventUnknown:     "key became outcome-unknown: settle it with Guard.Resolve",
-	EventQuarantined: "key was quarantined: settle it with Guard.Resolve",
+	EventUnknown:     "key became outcome-unknown: settle it with fanonce keys resolve or Guard.Resolve",
+	EventQuarantined: "key was quarantined: settle it with fanonce keys resolve or Guard.Resolve",
 	EventSealError:   "answer or memo could not be sealed or opened",
 	EventRedactError: "Redact failed: the answer is not stored",
 	EventReconcile:   "Reconcile failed: the key stays outcome-unknown",

@@ -4,7 +4,7 @@ import "github.com/fanonce/fanonce/server/store"
 
 // The names of package store that handlers and their callers use.
 type (
-	// Fate is what [Barrier] tells an undo about the forward call.
+	// Fate is what [Barrier] tells an undo about the forward call: [Ran], [NeverRan] or [MaybeRan].
 	Fate = store.Fate
 	// State is the state of a key.
 	State = store.State

@@ -91,7 +91,7 @@ func (t *tx) lostUnlessGivenUp() error {
 		return unsendable(t.unsendable)
 	}
 	if t.asked != nil && errors.Is(t.asked.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: a statement took longer than the handler allowed", ErrTxFailed)
+		return fmt.Errorf("%w: a statement was still running when its time was up: raise the HandlerTimeout, or what the handler allowed it", ErrTxFailed)
 	}
 	return fmt.Errorf("%w: the connection broke", store.ErrTxLost)
 }

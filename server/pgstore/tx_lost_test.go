@@ -1,8 +1,10 @@
 package pgstore_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 
@@ -161,7 +163,8 @@ func (d *deadline) Err() error {
 // time. So there is no other run, and no death is counted.
 func TestTransactional_statementGivenUp(t *testing.T) {
 	t.Parallel()
-	g, look := users(t, server.Config{})
+	var log bytes.Buffer
+	g, look := users(t, server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	runs := 0
 	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
 		runs++
@@ -178,6 +181,7 @@ func TestTransactional_statementGivenUp(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
+	require.Contains(t, log.String(), "raise the HandlerTimeout")
 	require.Equal(t, 1, runs)
 	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
 }
