@@ -260,7 +260,11 @@ func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
 	return out, nil
 }
 
-// Reconcile asks the routes' Reconcile about the Opaque runs that died or failed and are
+// Reconcile makes the keys of Opaque runs unknown whose owners have been dead for a [Config].Lease, as the next call with the
+// key would: people and alerts then see them although nobody calls. A key whose owners died too often becomes quarantined.
+// It does so for the keys of every guard over the store, at most 1,000 in one call.
+//
+// Then it asks the routes' Reconcile about the Opaque runs that died or failed and are
 // due, one after the other. One call asks about at most 1,000 runs. The next
 // call goes on where this one ended, also if ctx ended it.
 //

@@ -149,17 +149,10 @@ func TestKill_atEachRoundTrip(t *testing.T) {
 // dieAt reports whether there was such a point.
 func dieAt(t *testing.T, effect server.Effect, n int, when string) bool {
 	t.Helper()
-	look := pgtest.NewPool(t, pgstore.Migrate)
-	exec(t, look, "create table effect (what text)")
-	cmd := osexec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), killURL+"="+look.Config().ConnString(), fmt.Sprintf("%s=%d %d,%s", killAt, effect, n, when))
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		require.Equal(t, "lives <nil>\n", string(out))
+	look, killed := killedAt(t, effect, n, when)
+	if !killed {
 		return false
 	}
-	require.ErrorContains(t, err, "killed", "%s", out)
-
 	lapse(t, look)
 
 	store := openOn(t, look, pgstore.Config{})
@@ -176,4 +169,44 @@ func dieAt(t *testing.T, effect server.Effect, n int, when string) bool {
 	require.NoError(t, last, "round trip %d", n)
 	require.Equal(t, 1, effects, "round trip %d", n)
 	return true
+}
+
+// Nobody repeats the call of a process that died between its effect and its answer. A sweeper says that its key needs a
+// person.
+func TestKill_nobodyAsksAgain(t *testing.T) {
+	t.Parallel()
+	look, killed := killedAt(t, server.Opaque, 2, beforeSent)
+	require.True(t, killed)
+	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from effect"))
+	s := openOn(t, look, pgstore.Config{})
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	needs := func() int64 {
+		_, err := g.Sweep(t.Context())
+		require.NoError(t, err)
+		a, err := s.Reader().Attention(t.Context())
+		require.NoError(t, err)
+		return a.Unknown
+	}
+	require.Zero(t, needs(), "its lease goes on")
+	lapse(t, look)
+	require.Zero(t, needs(), "its owner may be late")
+	exec(t, look, "update idempotency set lease_until = lease_until - $1::interval", server.DefaultLease)
+	require.EqualValues(t, 1, needs())
+}
+
+// killedAt returns the tables of a process that died at a point, and false if there was no such point.
+func killedAt(t *testing.T, effect server.Effect, n int, when string) (*pgxpool.Pool, bool) {
+	t.Helper()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	exec(t, look, "create table effect (what text)")
+	cmd := osexec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), killURL+"="+look.Config().ConnString(), fmt.Sprintf("%s=%d %d,%s", killAt, effect, n, when))
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		require.Equal(t, "lives <nil>\n", string(out))
+		return look, false
+	}
+	require.ErrorContains(t, err, "killed", "%s", out)
+	return look, true
 }

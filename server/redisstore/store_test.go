@@ -192,6 +192,27 @@ func TestGuard_refusesTransactionalRoutes(t *testing.T) {
 	}
 }
 
+// A sweeper says that an Opaque key needs a person whose owner died, and for which nobody asks again.
+func TestGuard_sweepsDeadRuns(t *testing.T) {
+	t.Parallel()
+	s := open(t, redisstore.Config{}, redistest.Start(t).Addr())
+	guard, err := server.NewGuard(s, server.Unscoped, server.Config{Lease: server.MinLease})
+	require.NoError(t, err)
+	defer guard.Shutdown(context.Background())
+	for _, effect := range []store.Effect{store.Keyed, store.Opaque} {
+		req := request(effect)
+		req.Lease = time.Millisecond
+		claim(t, s, req)
+	}
+	eventually(t, "the sweeper says so", func() bool {
+		_, err := guard.Sweep(t.Context())
+		require.NoError(t, err)
+		a, err := s.Reader().Attention(t.Context())
+		require.NoError(t, err)
+		return a.Unknown == 1
+	})
+}
+
 func TestStore_closed(t *testing.T) {
 	t.Parallel()
 	s := open(t, redisstore.Config{}, redistest.Start(t).Addr())

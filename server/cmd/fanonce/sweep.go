@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fanonce/fanonce/server"
 )
 
 // sweepBatch is how many rows one commit of a sweep deletes.
@@ -30,7 +32,8 @@ func newSweep(a *app) *cobra.Command {
 		Use: "sweep", Short: "Delete keys and sagas that are past their time, in batches", Args: takes(0, 0),
 		Long: `Delete keys and sagas that are past their time, in batches of 1000, until none is left. Services do that by themselves
 (RunSweeper); this is for a job, or after a time without a sweep. Each batch is one commit: an interrupt ends the
-sweep after a batch. Keys that need a person stay.`,
+sweep after a batch. Keys that need a person stay. A key becomes unknown if its process died in an Opaque run, and nobody
+asked for it since.`,
 		Example: "  fanonce sweep --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			picked, err := pickComponents(names)
@@ -118,7 +121,18 @@ func (a *app) sweeper(ctx context.Context, name string) (func(context.Context, i
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Sweep, end, nil
+		guard, err := server.NewGuard(s, server.Unscoped, server.Config{})
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		return func(ctx context.Context, limit int) (int, error) {
+			n, err := s.Sweep(ctx, limit)
+			if err == nil && n < limit {
+				_, err = guard.Reconcile(ctx) // no route of it asks anybody
+			}
+			return n, err
+		}, end, nil
 	}
 	o, j, err := a.operator(ctx)
 	if err != nil {

@@ -319,7 +319,9 @@ type swept struct {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	execute(t, url, records("2500", "-1 minute"), records("10", "1 hour"))
+	execute(t, url, records("2500", "-1 minute"), records("10", "1 hour"),
+		"update idempotency set state = 1, effect = 3, fingerprint = sha256('x'), lease_until = now() - interval '1 minute' where key = (select key from idempotency where expires_at > now() limit 1)")
+	on(t, url, "status").requireCode(t, 0)
 	dry := parse[swept](t, on(t, url, "sweep", "--dry-run", "--json").requireCode(t, 0))
 	require.Equal(t, 2500, dry.Components[0].Expired)
 	require.Equal(t, 2500, parse[swept](t, on(t, url, "sweep", "--json").requireCode(t, 0)).Components[0].Deleted)
@@ -327,6 +329,7 @@ func TestSweep(t *testing.T) {
 	var left int
 	require.NoError(t, dial(t, url).QueryRow(t.Context(), "select count(*) from idempotency").Scan(&left))
 	require.Equal(t, 10, left)
+	on(t, url, "status").requireCode(t, 1) // of an Opaque run whose process died, and for which nobody asks
 }
 
 // requireWaiting returns once a session of the database waits for a lock.

@@ -16,8 +16,10 @@ import (
 const (
 	// maxReconcilePause is the longest pause between two questions about a run.
 	maxReconcilePause = time.Hour
-	// reconcileBatch is how many runs one call of Reconcile asks about.
+	// reconcileBatch is how many runs one call of Reconcile asks about, and how many dead ones it ends.
 	reconcileBatch = 1000
+	// endDeadTimeout ends the look for dead runs over a store that hangs: the next call goes on.
+	endDeadTimeout = time.Minute
 )
 
 // A Reconcile finds out the outcome of an unknown run. The record's memo is opened.
@@ -71,9 +73,54 @@ func (r *reconcilers) setCursor(to store.Cursor) {
 	r.after = to
 }
 
-// Reconcile asks the routes about the opaque runs that died or failed and are due. Package
+// Reconcile ends the opaque runs that died, and asks the routes about those that died or failed and are due. Package
 // server says more.
 func (e *Engine) Reconcile(ctx context.Context) (int, error) {
+	failed := e.endDead(ctx)
+	resolved, err := e.askRoutes(ctx)
+	return resolved, errors.Join(failed, err)
+}
+
+// endDead ends the opaque runs whose owners have been dead for a lease, whatever guard they belong to: their keys become
+// unknown, or quarantined after too many deaths. Otherwise a key that nobody asks for again would count for ever as one
+// that is in progress, and no person would hear of it.
+//
+// The lease more is for an owner that lives, and was late: it records by itself what happened, before a person is called.
+// After that it still can, as long as nobody has resolved the key.
+func (e *Engine) endDead(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endDeadTimeout)
+	defer cancel()
+	page, err := e.List(ctx, store.ListRequest{States: []store.State{store.StateInProgress}, Effect: store.Opaque, Limit: reconcileBatch})
+	failures := []error{err}
+	for i := range page {
+		if page[i].LeaseLeft() > -e.cfg.Lease {
+			continue
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(failures, context.Cause(ctx))...)
+		}
+		_, _, err := e.quarantineDead(ctx, &page[i])
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// quarantineDead ends a listed opaque run whose owner is dead. It returns false if the run is alive, or ended meanwhile.
+func (e *Engine) quarantineDead(ctx context.Context, listed *store.Record) (store.Record, bool, error) {
+	d := decideInProgress(listed, e.cfg.MaxRecoveryAttempts)
+	if d.action != actionQuarantine {
+		return store.Record{}, false, nil
+	}
+	rec, quarantined, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: listed.ID, From: listed.Fence, To: d.to})
+	if err != nil || !quarantined {
+		return store.Record{}, false, ignoreNotFound(err)
+	}
+	rec.Route = e.ShownRoute(listed.Route)
+	e.observeQuarantine(ctx, rec.Route, rec.ID, d.to)
+	return rec, true, nil
+}
+
+func (e *Engine) askRoutes(ctx context.Context) (int, error) {
 	if e.reconcilers.isEmpty() {
 		return 0, nil
 	}
@@ -129,20 +176,11 @@ func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolv
 		return false, nil // another service's, or of a route that has none
 	}
 	if rec.State == store.StateInProgress {
-		d := decideInProgress(rec, e.cfg.MaxRecoveryAttempts)
-		if d.action != actionQuarantine {
-			return false, nil
+		ended, ok, err := e.quarantineDead(ctx, rec)
+		if !ok || err != nil || ended.State != store.StateUnknown { // quarantined: for a person
+			return false, err
 		}
-		quarantined, ok, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: rec.ID, From: rec.Fence, To: d.to})
-		if !ok || err != nil {
-			return false, ignoreNotFound(err)
-		}
-		e.observeQuarantine(ctx, route, rec.ID, d.to)
-		if d.to != store.StateUnknown {
-			return false, nil // for a person
-		}
-		quarantined.Route = route
-		return e.reconcile(ctx, &quarantined, reconcile)
+		return e.reconcile(ctx, &ended, reconcile)
 	}
 	if rec.LeaseLeft() > 0 {
 		return false, nil // it was asked about a short while ago

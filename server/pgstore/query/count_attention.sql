@@ -2,7 +2,8 @@
 -- has such keys, with the age of the oldest. It looks at the 2,500 oldest notes: it is asked again
 -- and again, and more than that many keys are no number that a person goes through. The limit of the
 -- inner look makes the planner find the record of each note by its key, instead of reading all
--- records. A dead run is for the reconciler first.
+-- records. The note of a dead run does not count: a sweeper makes its
+-- key unknown.
 select i.state, count(*), clock_timestamp() - min(i.created_at)
 from (
   select key, fence, state
