@@ -51,16 +51,21 @@ func checkSchema(ctx context.Context, p *patient) ([]finding, error) {
 	return out, nil
 }
 
-// checkSearchPath looks for the tables in other schemas than the one that the session finds.
+// checkSearchPath looks for the tables in other schemas than the one that the service finds.
 func checkSearchPath(ctx context.Context, p *patient) ([]finding, error) {
 	if p.schema != "" {
 		return nil, nil // the person has named it
 	}
+	s, err := p.settings(ctx, "search_path")
+	if err != nil {
+		return nil, err
+	}
+	path := strings.NewReplacer(`"`, "", " ", "", "$user", p.role).Replace(s["search_path"])
 	var out []finding
 	for _, c := range components {
-		rows, err := p.db.Query(ctx, `select n.nspname, pg_table_is_visible(c.oid)
+		rows, err := p.db.Query(ctx, `select n.nspname, case when $2 then n.nspname = any (string_to_array($3, ',')) else pg_table_is_visible(c.oid) end
 			from pg_class c join pg_namespace n on n.oid = c.relnamespace
-			where c.relname = $1 and c.relkind = 'r' and n.nspname !~ '^pg_' order by 2 desc, 1`, c.prefix+"_version")
+			where c.relname = $1 and c.relkind = 'r' and n.nspname !~ '^pg_' order by 2 desc, 1`, c.prefix+"_version", p.other, path)
 		if err != nil {
 			return out, err
 		}
@@ -191,7 +196,7 @@ var diseases = []disease{
 	{"schema-missing", severityError, "no guard or engine can start without its tables"},
 	{"schema-old", severityError, "this version of the library refuses tables that are older than it"},
 	{"schema-newer", severityError, "programs of this version cannot use the tables any more"},
-	{"schema-elsewhere", severityError, "the tables are there, but this session's search_path does not find them: a service would find none"},
+	{"schema-elsewhere", severityError, "the tables are there, but the service's search_path does not find them"},
 	{"schema-twice", severityWarning, "two services with different search_paths use different tables: the same key runs once in each"},
 	{"index-missing", severityError, "a statement that runs all the time reads the whole table without it"},
 	{"index-invalid", severityError, "Postgres does not use the index, and every write still pays for it"},

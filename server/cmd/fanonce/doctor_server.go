@@ -10,9 +10,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// settings reads settings of the server, as this session has them.
+// settings returns what the service's role has in its sessions. What alter role made of another role shows only when
+// that role logs in, so it is read from where it is kept.
 func (p *patient) settings(ctx context.Context, names ...string) (map[string]string, error) {
-	rows, _ := p.db.Query(ctx, "select name, setting from pg_settings where name = any ($1)", names) // the rows have the error
+	rows, _ := p.db.Query(ctx, `select s.name, coalesce(own.value, s.setting) from pg_settings s left join lateral (
+			select substr(line, length(s.name) + 2) as value
+			from pg_db_role_setting d join pg_roles r on r.oid = d.setrole cross join unnest(d.setconfig) line
+			where $2 and r.rolname = $3 and starts_with(line, s.name || '=')
+				and d.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+			order by d.setdatabase desc limit 1) own on true
+		where s.name = any ($1)`, names, p.other, p.role) // the rows have the error
 	out := map[string]string{}
 	var name, value string
 	_, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error {
@@ -183,9 +190,13 @@ func checkClock(ctx context.Context, p *patient) ([]finding, error) {
 const defaultJITCost = 100_000
 
 func checkJIT(ctx context.Context, p *patient) ([]finding, error) {
+	s, err := p.settings(ctx, "jit", "jit_above_cost")
+	if err != nil {
+		return nil, err
+	}
 	var short bool
-	err := p.db.QueryRow(ctx, `select current_setting('jit')::boolean and pg_jit_available()
-		and current_setting('jit_above_cost')::float8 between 0 and $1::float8 - 1`, defaultJITCost).Scan(&short)
+	err = p.db.QueryRow(ctx, "select $1::text::boolean and pg_jit_available() and $2::text::float8 between 0 and $3::float8 - 1",
+		s["jit"], s["jit_above_cost"], defaultJITCost).Scan(&short)
 	if err != nil || !short {
 		return nil, err
 	}

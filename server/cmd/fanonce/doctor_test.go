@@ -74,6 +74,16 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 		{"a service that is superuser", "role-superuser", func(t *testing.T, b bed) {
 			execute(t, b.admin, "create role careless superuser")
 		}, []string{"--role", "careless"}},
+		{"a service whose role has what its database lacks", "", func(t *testing.T, b bed) {
+			execute(t, b.admin, "create role neat in role fanonce_runtime",
+				"alter database "+b.name+" set idle_in_transaction_session_timeout = 0",
+				"alter role neat set idle_in_transaction_session_timeout = 0",
+				"alter role neat in database "+b.name+" set idle_in_transaction_session_timeout = '1min'")
+		}, []string{"--role", "neat"}},
+		{"a service whose role has bad settings", "jit-short,schema-elsewhere,synchronous-commit-off", func(t *testing.T, b bed) {
+			execute(t, b.admin, "create role untidy in role fanonce_runtime", "alter role untidy set synchronous_commit = off",
+				"alter role untidy set jit_above_cost = 10", "alter role untidy set search_path = elsewhere, \"$user\"")
+		}, []string{"--role", "untidy"}},
 		{"synchronous_commit", "synchronous-commit-off", func(t *testing.T, b bed) {
 			execute(t, b.admin, "alter database "+b.name+" set synchronous_commit = off")
 		}, nil},
