@@ -6,12 +6,12 @@ import "fmt"
 const MaxNameBytes = 128
 
 // CheckName returns nil if name can be a service, an operation, a namespace or
-// a key id, which is what gRPC's pkg.Svc/Method fits:
+// a key id. Otherwise its error wraps [ErrEmpty], [ErrTooLong] or [ErrBadName].
+// A name has this form, which the methods of gRPC have too (pkg.Svc/Method):
 //
 //	[A-Za-z0-9][A-Za-z0-9._/-]{0,127}
 //
-// Names are compared byte by byte, never folded. Otherwise its error wraps
-// [ErrEmpty], [ErrTooLong] or [ErrBadName].
+// Names are compared byte by byte, never folded.
 func CheckName(name string) error { return checkName("name", name) }
 
 // checkName is CheckName; what names the field in the error.

@@ -145,8 +145,8 @@ func (c *Calls) count() [4]int {
 	return counts
 }
 
-// Made reports whether e is the error of a call that c noted. An Error that other code
-// made is none, and nor is one of a call under another ctx.
+// Made reports whether e is the error of a call that c noted. It is false for an
+// Error that other code made, and for that of a call under another ctx.
 func (c *Calls) Made(e *Error) bool { return c != nil && e != nil && e.calls.reaches(c) }
 
 // Ended reports whether a call with that id was noted, and has ended.

@@ -81,7 +81,7 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 
 // Check returns the error for which Send would refuse the call before it sends anything, or
 // nil. The error wraps [ErrInvalid], or [ErrConfig] for a Client that [New] did not make.
-// Check is for those who make several calls or none. It does not read a Stream.
+// It is for code that makes several calls or none at all. It does not read a Stream.
 func (c *Client) Check(call Call) error {
 	if c = c.made(); c == unmade {
 		return errUnmade

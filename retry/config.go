@@ -44,9 +44,9 @@ type Config struct {
 	// [DefaultMaxPolls].
 	MaxPolls int
 	// RetryAfterCap is the longest Retry-After that is waited for; a longer one
-	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap]. With a 429 or a
-	// 503 it has the other calls to the service that carry the same credential wait too, for
-	// at most 5 s or until one of them succeeds.
+	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap]. After
+	// a 429 or a 503 with a Retry-After, other calls to the service with the same credential
+	// wait too, for at most 5 s or until one of them succeeds.
 	RetryAfterCap time.Duration
 
 	// Timeout bounds the whole call, attempts and waits; a ctx that ends earlier wins. For a
@@ -56,9 +56,9 @@ type Config struct {
 	Timeout time.Duration
 	// AttemptTimeout bounds one attempt, up to the last byte of its answer, except for a
 	// request that passes through [Client.RoundTripper]. An attempt that it ends is retried.
-	// Zero means [DefaultAttemptTimeout]. The call's own time bounds an attempt too. Over a
-	// connection that was used before, which can be dead, an attempt gets at most two thirds of
-	// what is left of that, unless it is the last one.
+	// Zero means [DefaultAttemptTimeout]. The time that is left for the call bounds an
+	// attempt too. An attempt over a connection that was used before gets at most two thirds of
+	// it, unless it is the last one, because that connection can be dead.
 	AttemptTimeout time.Duration
 
 	// Budget bounds the retries to each service over all calls; share one
@@ -66,9 +66,9 @@ type Config struct {
 	Budget *Budget
 
 	// MaxResponseBytes is the length of the longest body that is read. A call whose 2xx
-	// answer is longer ends as Completed with [ErrResponseTooLarge]. Of another answer
-	// [Client.Send] reads 64 KiB. [Client.Do] and [Client.RoundTripper] return it, so they
-	// read as much as of a 2xx, and at least 64 KiB. Zero means [DefaultMaxResponseBytes].
+	// answer is longer ends as Completed with [ErrResponseTooLarge]. [Client.Send] reads
+	// 64 KiB of an answer that is not 2xx. [Client.Do] and [Client.RoundTripper] return such an
+	// answer: they read as much of it as of a 2xx, and at least 64 KiB. Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 
 	// Prepare sets headers before each attempt, to sign the request or to refresh its

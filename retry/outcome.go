@@ -13,7 +13,17 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// An Outcome says what is known of a call's effect when the caller stops.
+// An Outcome says what is known of a call's effect when the caller stops:
+//
+//	            the effect                   what to do
+//	NotSent     did not happen               run the same code again
+//	Rejected    did not happen               correct the request, or undo what else happened
+//	Unknown     may have happened, or may    run the same code again, or undo the call
+//	            yet happen
+//	Completed   happened; an error says      go on
+//	            that its answer is missing
+//
+// sdk.Resumable tells apart a Rejected that can end otherwise later.
 type Outcome uint8
 
 const (
@@ -96,7 +106,7 @@ const (
 	Stop Action = iota
 	// Retry backs off and sends the same call again.
 	Retry
-	// Wait asks again, with the same key, a callee that is still at it. That
+	// Wait asks again, with the same key, a callee that still runs the call. That
 	// spends no attempt and no budget, and has its own backoff and limit.
 	Wait
 )
@@ -113,8 +123,8 @@ func (a Action) String() string {
 	}
 }
 
-// A Verdict is what the end of one attempt means: by itself, whatever the
-// attempts before it were. The zero Verdict is Unknown and stops.
+// A Verdict says what the end of one attempt means, whatever the attempts
+// before it were. The zero Verdict is Unknown and stops.
 type Verdict struct {
 	Outcome Outcome
 	Action  Action

@@ -15,7 +15,17 @@ import (
 // An Operator lists, shows and moves sagas on behalf of people: for a command line, a
 // console or a job. It executes no saga. So it needs no client and no lease, runs no
 // goroutine, and need not be closed. If a verb sets a saga going, an [Engine] executes it, in
-// whatever process. Make an Operator with [NewOperator]; an Engine has the same methods.
+// whatever process. Make an Operator with [NewOperator]; an Engine has the same methods. Its verbs:
+//
+//	                the saga is               the person says
+//	Retry           stuck                     try again what failed
+//	ForceOK         stuck                     the step took effect, with this output
+//	ForceRejected   stuck                     the step did not take effect, and never will
+//	ForceUndone     stuck, on its way back    nothing is left of the step
+//	RetryNow        running, compensating     do not wait before the next attempt
+//	Cancel          running, or stuck,        undo everything
+//	                before its pivot
+//	Abandon         not over                  leave everything as it is
 //
 // It is safe for concurrent use.
 type Operator struct{ operator }

@@ -243,24 +243,24 @@ var passing = []error{context.Canceled, context.DeadlineExceeded, ErrIntentStore
 //   - a call that was Rejected for now: [retry.Error.Retryable], and 401, since the next run
 //     has other credentials;
 //   - the end of a ctx, and [ErrIntentStore];
-//   - a [*FanoutError] of which one branch is, a branch that waited for another one that is,
-//     and a function of a branch that hides a call that is Unknown;
-//   - errors.Join of errors of which one is;
-//   - an error that says so by a method Resumable() bool, as a [saga.Error] does.
+//   - a [*FanoutError] with a branch that failed by such an error, or whose function hides
+//     the error of a call that is Unknown;
+//   - a [DependencyError] whose Err is such an error;
+//   - errors.Join with such an error;
+//   - an error whose method Resumable() bool says so, as that of a [saga.Error] does.
 //
 // It is false for
 //
-//   - nil, and what was done and whose answer is gone;
-//   - what the callee refused for good;
+//   - nil, and a call that took effect, whose answer is gone;
+//   - a call that the callee refused for good;
 //   - a key that the callee knows with another payload, has forgotten or has cancelled
 //     ([retry.ErrKeyReused], [retry.ErrKeyExpired], [retry.ErrKeyCancelled]), whatever the
 //     outcome: it will answer so again;
 //   - mistakes in the calling code: bad keys, names, operations and requests,
 //     [ErrHasParent], [ErrNoParent], a bad plan, a panic;
-//   - every other error. Code that knows better of its own errors asks them first.
+//   - every other error: code that returns errors of its own looks at them first.
 //
-// A run that is not worth repeating may still have left something behind: what it left is
-// the outcome's to say.
+// False does not mean that nothing is left behind. The outcome of each call says that.
 //
 // A guarded handler must turn that into an answer. It answers a resumable error with a
 // status that is not stored, such as 503, so that its caller's retry runs it again. It

@@ -66,9 +66,9 @@ func refuse(service, operation string, key childkey.Key, err error) *retry.Error
 	}
 }
 
-// A DependencyError is why a branch failed that needs the result of another:
-// that one failed. Its branch is NotSent unless it had called something before.
-// It does not wrap the other one's error, whose outcome is not this branch's.
+// A DependencyError says that a branch failed because another one failed, whose result it
+// needs. The branch is NotSent unless it had called something before. The error does not wrap
+// that of the other branch, whose outcome is not this one's.
 type DependencyError struct {
 	Branch     string // that failed for it; "" outside of a branch
 	Dependency string // the branch that it needs
@@ -119,9 +119,9 @@ func (e *FanoutError) Error() string {
 	return fmt.Sprintf("sdk: %d of %d branches failed: %s", failed, len(e.Results), strings.Join(parts, "; "))
 }
 
-// Unwrap returns the errors of the branches that failed, those first that a callee refused ([RefusalOf]), and those last
-// that are only undone. Where another run can help one of them, none of them matches [retry.ErrNotRetryable]: a callee that forbids a
-// retry of its own call does not forbid that run.
+// Unwrap returns the errors of the branches that failed. Refusals of callees come first ([RefusalOf]), and calls that are
+// only undone come last. Where another run can help one of them, none of them matches [retry.ErrNotRetryable]: a callee
+// that forbids a retry of its own call does not forbid that run.
 func (e *FanoutError) Unwrap() []error {
 	var errs []error
 	again := false
@@ -166,8 +166,8 @@ func refusalIn(err error) *retry.Error {
 }
 
 // RefusalOf returns why err, of a call or of a fan-out, is final: the first error in it by which a callee, or a function
-// with [Rejected], refused for good. It is nil if there is none. A call that was only undone is none (key-cancelled): so
-// a handler that undoes a fan-out, dies before its answer is stored and runs again finds the same refusal each time.
+// with [Rejected], refused for good. It is nil if there is none. A call that was undone (key-cancelled) was not refused. So a
+// handler that undoes a fan-out, dies before its answer is stored and runs again finds the same refusal each time.
 func RefusalOf(err error) *retry.Error {
 	var fan *FanoutError
 	if !errors.As(err, &fan) {

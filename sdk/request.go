@@ -67,7 +67,7 @@ type Request struct {
 // is never sent itself.
 //
 // A call by a safe method (GET, HEAD, OPTIONS, TRACE) has no key, needs no parent key, and may be made again with another
-// path. What became of it in an earlier run does not matter: a refusal is a refusal.
+// path. A refusal of it is final, whatever an earlier run got.
 func (c *Client) Send(ctx context.Context, req Request) (*retry.Response, error) {
 	out, err := c.compose(ctx, req)
 	if err != nil {

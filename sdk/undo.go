@@ -158,18 +158,18 @@ func (c *madeCall) precedes(tick int64) bool {
 // Each call is undone by what its operation names (contract.Operation.UndoneBy), with the input that was sent and the
 // output, if it is known. A call that was refused or never sent is left alone.
 //
-// A call is undone before those that had ended when it began. So a run that dies in the middle of Undo still makes the
-// calls whose undo is missing when it runs again, as their inputs are still there. Undo may be called again, in this
-// process or another: the callees replay the undos that they have done.
+// The calls are undone from the last to the first: a call before those that had ended when it began. So after a run that
+// died in the middle of Undo, the next run still has the inputs of the calls that are not undone yet. Undo may be called
+// again, in this process or another: the callees replay the undos that they have done.
 //
 // A fan-out that nobody has started is not started. Its branches of Add count as calls that an earlier run may have made,
 // so the undo of a whole request declares the same fan-out under the forward key and calls Undo. A function that has not
 // run is an [ErrBranch] then.
 //
 // ctx carries the parent key of the fan-out, else the error wraps [ErrRequest]; its time may be longer than that of the
-// fan-out's ctx. If an undo failed, the error is a [*FanoutError] of all undos, in which those are NotSent that did not
-// begin because of it. [Resumable] reports whether another run can help. A call without an undo that took effect, or may
-// have, is an [ErrNoUndo]: the others are undone nevertheless.
+// fan-out's ctx. If an undo failed, the error is a [*FanoutError] of all undos. An undo that therefore did not begin is
+// NotSent in it. [Resumable] reports whether another run can help. If a call took effect, or may have, and its operation
+// names no undo, the error is an [ErrNoUndo]: the others are undone nevertheless.
 func (f *Fanout) Undo(ctx context.Context) error {
 	f = f.made()
 	if err := f.checkUndo(ctx); err != nil {

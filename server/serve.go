@@ -52,7 +52,8 @@ func (s Stop) check(settle time.Duration) (Stop, error) {
 //
 // web listens with TLS if its TLSConfig is not nil. A wrong argument is a [ConfigError], and nothing is served then. If
 // web cannot listen, Serve returns that error at once, and if it fails later, once the guard is shut down. Serve is
-// called once. A service with several guards or listeners, or an engine of sagas, does by itself what the example of [Guard.Shutdown] does.
+// called once. A service with several guards or listeners does by itself what the example of [Guard.Shutdown] does. An engine
+// of sagas is closed after Serve, with time of its own, and its journal after that: no handler waits for a saga then.
 func (g *Guard) Serve(ctx context.Context, web *http.Server, how Stop) error {
 	how, err := how.check(g.cfg.SettleTimeout)
 	if err != nil {
