@@ -15,6 +15,8 @@ type StepInfo struct {
 	Shape                                    string // method and path of the call; "function": it is a [StepFunc]
 	Undo                                     string // the name of its undo; "": none
 	Pivot, Retriable, ReadOnly, Irreversible bool
+	Optional                                 bool     // see [StepRef.Optional]
+	Conditional                              bool     // it can be skipped before it begins: see [StepRef.When]
 	After                                    []string // the names of the steps that it waits for
 	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
 	// time allows.
@@ -47,6 +49,7 @@ func stepInfosOf(p *engine.Plan) []StepInfo {
 		infos[i] = StepInfo{
 			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Shape: s.Address.Shape,
 			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
+			Optional: s.Optional, Conditional: s.Conditional,
 		}
 		if s.Undo != nil {
 			infos[i].Undo = s.Undo.Name()

@@ -50,7 +50,7 @@ func TestPlanSteps_whatCannotBeRead(t *testing.T) {
 	}{
 		{"no step", nil, saga.ErrNewer},
 		{"a mark of the plan instead of a step", []string{"checkpoint edges"}, saga.ErrNewer},
-		{"an unknown mark", []string{"a.a function optional"}, saga.ErrNewer},
+		{"an unknown mark", []string{"a.a function eventual"}, saga.ErrNewer},
 		{"marks in another order", []string{"a.a function read-only retriable"}, saga.ErrNewer},
 		{"a mark twice", []string{"a.a function pivot pivot"}, saga.ErrNewer},
 		{"no shape", []string{"a.a"}, saga.ErrNewer},

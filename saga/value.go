@@ -1,6 +1,12 @@
 package saga
 
-import "github.com/fanonce/fanonce/saga/internal/engine"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/saga/internal/engine"
+)
 
 // A Value is something that a saga will know: its input, the output of a step,
 // or what pure functions make of them ([Map], [Map2], [Map3]). A step whose
@@ -50,6 +56,23 @@ func Map3[A, B, C, T any](a Value[A], b Value[B], c Value[C], fn func(A, B, C) T
 	return Value[T]{n}
 }
 
+// Const is a value that is known now. It is kept as JSON, so that nobody changes it.
+func Const[SagaIn, SagaOut, T any](b *Builder[SagaIn, SagaOut], v T) Value[T] {
+	form := formOf[T]()
+	data, err := contract.Encode(v)
+	if err == nil {
+		_, err = form.Decode(data)
+	}
+	if err != nil {
+		b.draft.Problem(fmt.Errorf("%w: a constant: %w", ErrValue, err))
+		return Value[T]{}
+	}
+	return Value[T]{&engine.Node{Draft: b.draft, Eval: func(*engine.Facts) any {
+		v, _ := form.Decode(data) // as above
+		return v
+	}}}
+}
+
 // join returns a node that needs what all of from need; nil if one of them is
 // of no saga, or they are of different ones.
 func join(from ...*engine.Node) *engine.Node {
@@ -61,6 +84,9 @@ func join(from ...*engine.Node) *engine.Node {
 		joined.Draft = n.Draft
 		joined.Input = joined.Input || n.Input
 		joined.Needs = append(joined.Needs, n.Needs...)
+	}
+	joined.Missing = func(skipped func(int) bool) bool {
+		return slices.ContainsFunc(from, func(n *engine.Node) bool { return n.IsMissing(skipped) })
 	}
 	return joined
 }

@@ -59,11 +59,12 @@ func (o *operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 // ForceRejected says that a step's call did not happen and will not: a person found out that the
 // callee never took the call, or does not have its effect. The step counts as rejected. A stuck
 // saga that went forward therefore goes back, and undoes its other steps; one that goes back does
-// not undo this one. Otherwise the saga goes on as after [Operator.Retry].
+// not undo this one. A saga that goes forward skips an Optional step, also past its pivot. Otherwise the saga goes on as
+// after [Operator.Retry].
 //
 // The caller guarantees that no late copy of the call takes effect. The saga must be stuck. The
 // error is an [ErrConflict] if the call completed or was never begun, or if the step is undone
-// already. It is also an [ErrConflict] if the saga is past its pivot, where it cannot go back.
+// already. It is also an [ErrConflict] if the saga is past its pivot, where it cannot go back, and the step is not Optional.
 // The error for a record that cannot be read is a [journal.ErrCorrupt].
 func (o *operator) ForceRejected(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error) {
 	return o.verbs.ForceRejected(ctx, id, step, by)

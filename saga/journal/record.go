@@ -151,6 +151,9 @@ type Entry struct {
 	// saga.ErrNothingToUndo, or the callee answered so (Idempotent-Forward: never-ran). A guarded
 	// callee that asks server.Barrier answers so.
 	Nothing bool
+	// Skipped says that the saga goes on without the step. It had no effect: its condition did not hold, the output of
+	// another skipped step was needed, or it is optional and was refused.
+	Skipped bool
 	// Status and Code are those of the last answer that refused the call: Code is that of a
 	// [retry.Error]. Detail describes the failure, for people. No key is in them.
 	Status int

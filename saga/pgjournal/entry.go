@@ -47,6 +47,7 @@ const (
 	markBody
 	markBodyTooLong
 	markFirstSent
+	markSkipped
 	markEnd // the first bit without a meaning
 )
 
@@ -97,6 +98,7 @@ func (l *logged) pack() []byte {
 	mark(markElsewhere, l.elsewhere != place{})
 	mark(markForced, l.Forced != "")
 	mark(markNothing, l.Nothing)
+	mark(markSkipped, l.Skipped)
 	mark(markProblem, l.Problem != "")
 	mark(markBody, l.Body != nil)
 	mark(markBodyTooLong, l.BodyTooLong)
@@ -191,7 +193,7 @@ func unpackEntry(data []byte) (l logged, err error) {
 	outcome := r.uint()
 	l.Outcome, l.Attempts, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
 	l.Undo, l.Pending, l.Nothing = marks&markUndo != 0, marks&markPending != 0, marks&markNothing != 0
-	l.BodyTooLong = marks&markBodyTooLong != 0
+	l.BodyTooLong, l.Skipped = marks&markBodyTooLong != 0, marks&markSkipped != 0
 	if marks&markAt != 0 {
 		l.At = r.time()
 	}

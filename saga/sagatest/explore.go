@@ -30,6 +30,8 @@ import (
 //
 //   - a call takes effect twice,
 //   - a completed saga lacks an effect, or has one undone,
+//   - a skipped step has an effect, or a saga skips other steps than when all goes well, although it skipped no
+//     Optional step,
 //   - a compensated saga has an effect that is not undone, or comes late,
 //   - something is undone past the pivot, before the saga failed, or although
 //     it was refused,
@@ -142,9 +144,10 @@ type explorer struct {
 	disturb      []disturbance // those to play; nil: all
 	played       func(s scenario)
 
-	mu    sync.Mutex
-	runs  int
-	found []string
+	mu      sync.Mutex
+	skipped map[string]bool // the steps that are skipped when all goes well; nil: that was not played
+	runs    int
+	found   []string
 }
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
@@ -180,6 +183,7 @@ func (e *explorer) explore(t *testing.T) []string {
 	if len(e.mistakes) > 0 {
 		return e.mistakes
 	}
+	e.playWell(t)
 	queue := make(chan scenario)
 	t.Run("explore", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
@@ -270,7 +274,8 @@ func (e *explorer) play(ctx context.Context, s scenario) outcome {
 // An outcome is how a scenario ended.
 type outcome struct {
 	status     journal.Status // 0: no saga was stored
-	points     int            // the points at which the run could have been disturbed
+	skipped    map[string]bool
+	points     int // the points at which the run could have been disturbed
 	violations []string
 }
 

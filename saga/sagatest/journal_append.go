@@ -82,7 +82,7 @@ func appendIsRecorded(c *check) {
 	entry := journal.Entry{
 		Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2, RetryAt: r.Now.Add(time.Hour), At: r.Now,
 		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n", Problem: "wait, please",
-		Body: []byte("\x00{}\xff"), FirstSent: r.Now.Add(-time.Hour),
+		Body: []byte("\x00{}\xff"), FirstSent: r.Now.Add(-time.Hour), Skipped: true,
 	}
 	want1 := r
 	want1.Revision, want1.Entries = 2, []journal.Entry{entry, ok("c.d")}

@@ -46,7 +46,7 @@ func (m *monitor) recordCancel(r journal.Record) {
 	}
 	for _, e := range r.Entries {
 		m.begun[e.Step] = true
-		m.completed[e.Step] = m.completed[e.Step] || !e.Undo && !e.Pending && e.Outcome == retry.Completed
+		m.completed[e.Step] = m.completed[e.Step] || !e.Undo && !e.Pending && (e.Outcome == retry.Completed || e.Skipped)
 	}
 }
 

@@ -79,7 +79,7 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	}
 	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
 
-	o := outcome{status: r.Status, points: first.pointCount(), violations: watch.notes()}
+	o := outcome{status: r.Status, skipped: skippedOf(r), points: first.pointCount(), violations: watch.notes()}
 	if readErr != nil {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
@@ -230,8 +230,9 @@ func (e *explorer) check(s scenario, r journal.Record, err error, services *Serv
 		if effects.Done > 1 && !step.IsFunction() { // a function may make several calls
 			note("%s took effect %d times", step.Name, effects.Done)
 		}
-		e.checkStep(note, step, effects, r.Status)
+		e.checkStep(note, step, effects, r)
 	}
+	e.checkSkips(note, r)
 	for _, d := range services.Deliveries() {
 		if d.Undo && pivot {
 			note("%s was undone past the pivot", d.Step)
@@ -246,7 +247,7 @@ func (e *explorer) check(s scenario, r journal.Record, err error, services *Serv
 	case r.Status == journal.Stuck && !s.mayStick:
 		note("the saga is stuck on %+v", r.StuckOn)
 	case s.completes && r.Status != journal.Completed && (s.disturbance == none || e.fits()) && s.disturbance != cancel && s.disturbance != cancelHere:
-		note("the saga is %v, though a Retriable step only had to be tried for longer", r.Status)
+		note("the saga is %v, though a Retriable step only had to be tried for longer, or an Optional one was refused", r.Status)
 	case (err == nil || errors.Is(err, saga.ErrNoResult)) != (r.Status == journal.Completed):
 		note("the saga is %v, and Run returned %v", r.Status, err)
 	}
@@ -254,8 +255,12 @@ func (e *explorer) check(s scenario, r journal.Record, err error, services *Serv
 }
 
 // checkStep notes effects of a step that do not fit how the saga ended.
-func (e *explorer) checkStep(note func(string, ...any), step saga.StepInfo, effects Effects, status journal.Status) {
+func (e *explorer) checkStep(note func(string, ...any), step saga.StepInfo, effects Effects, r journal.Record) {
+	status := r.Status
 	switch {
+	case isSkipped(r, step.Name) && effects.Done > effects.Undone:
+		note("%s was skipped, and took effect", step.Name)
+	case status == journal.Completed && isSkipped(r, step.Name):
 	case step.IsFunction() && status == journal.Completed && effects.Undone > 0:
 		note("the saga completed; %s was undone %d times", step.Name, effects.Undone)
 	case status == journal.Completed && !step.IsFunction() && (effects.Done != 1 || effects.Undone != 0):

@@ -96,7 +96,10 @@ func (e *explorer) scenarios() []scenario {
 		}
 		for _, t := range troubles {
 			sticks := t.sticks && s.Undo == "" && !s.ReadOnly && !s.Irreversible
-			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks})
+			add(scenario{
+				name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks,
+				completes: s.Optional && t.name == troubles[0].name && s.Timeout == 0 && e.timeout == 0,
+			})
 		}
 		if s.Retriable {
 			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: s.Timeout == 0 && e.timeout == 0})

@@ -70,6 +70,7 @@ func (s *stepRow) Last() *journal.Entry {
 const (
 	stateCompleted = "completed"
 	stateRejected  = "rejected"
+	stateSkipped   = "skipped"
 )
 
 func entryState(e *journal.Entry) string {
@@ -78,6 +79,8 @@ func entryState(e *journal.Entry) string {
 		return "waiting"
 	case e.Pending:
 		return "pending"
+	case e.Skipped:
+		return stateSkipped
 	default:
 		return word(e.Outcome.String())
 	}

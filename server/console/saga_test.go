@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -148,6 +149,24 @@ func TestSagas_pages(t *testing.T) {
 
 		time.Sleep(5 * time.Minute)
 		require.Contains(t, s.get("/").text(), "<b>5 min</b> ago")
+	})
+}
+
+// A step that the saga goes on without is shown as skipped, and no verb is offered for it.
+func TestSaga_skippedStep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		choosy := saga.MustDefine("choosy", 1, func(b *saga.Builder[order, nothing]) {
+			held := saga.Step(b, reserve, b.Input()).Undo(release).When(saga.Map(b.Input(), func(order) bool { return false }))
+			saga.Return(b, saga.Step(b, book, held.Or(saga.Const(b, hold{}))).Pivot().Output())
+		})
+		shop := newShop(t, choosy)
+		shop.services.Script("shipping.book", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
+		_, err := choosy.Run(context.Background(), shop.engine, childkey.MustParse("order-1"), order{})
+		require.ErrorIs(t, err, saga.ErrStuck)
+		page := shop.site(t).get("/saga?in=shop&id=" + journal.IDOf("", "choosy", childkey.MustParse("order-1")).String())
+		require.Contains(t, page.text(), "state-skipped")
+		require.Equal(t, 1, strings.Count(page.text(), "Force rejected"), "of the step that is stuck")
 	})
 }
 

@@ -73,7 +73,7 @@ func sagaVerbsFor(s *sagaRow) []verb {
 
 // canForceOK reports whether a person may give the output of a step, if the definition is known.
 func canForceOK(s *sagaRow, step *stepRow) bool {
-	return s.Status == journal.Stuck && s.FailedAt.IsZero() && step.State() != stateCompleted
+	return s.Status == journal.Stuck && s.FailedAt.IsZero() && step.State() != stateCompleted && step.State() != stateSkipped
 }
 
 // stepVerbsFor are the verbs that fit a step of a stuck saga. The operator has the last word: it knows the plan. defined:
@@ -87,10 +87,10 @@ func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verb {
 	if defined && canForceOK(s, step) {
 		fit = append(fit, verbForceOK)
 	}
-	if back && begun && state != stateRejected && step.UndoState() != stateCompleted {
+	if back && begun && state != stateRejected && state != stateSkipped && step.UndoState() != stateCompleted {
 		fit = append(fit, verbForceUndone)
 	}
-	if begun && state != stateCompleted && state != stateRejected {
+	if begun && state != stateCompleted && state != stateRejected && state != stateSkipped {
 		fit = append(fit, verbForceRejected)
 	}
 	return fit

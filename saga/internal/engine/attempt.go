@@ -28,9 +28,12 @@ func (x *execution) begin(d *decision) error {
 		d.sooner(now.Add(x.lease.length/10), now)
 		return nil
 	}
-	inputs := make([]*Node, len(d.start))
-	for i, t := range d.start {
-		inputs[i] = t.step.Input
+	inputs := make([]*Node, 0, len(d.start))
+	for _, t := range d.start {
+		inputs = append(inputs, t.step.Input)
+		if t.step.When != nil {
+			inputs = append(inputs, t.step.When)
+		}
 	}
 	known, err := x.progress.facts(x.record.Input, inputs...)
 	if err != nil {
@@ -296,6 +299,9 @@ func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 	})
 	var result []byte
 	err := Guarded(func() error {
+		if a.step.When != nil && !a.undo && !a.resumed {
+			a.step.When.Eval(a.known) // it held before, or panicked, and does so again
+		}
 		c.Input = a.step.Input.Eval(a.known)
 		return nil
 	})

@@ -71,6 +71,9 @@ func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
 		d.Problem(fmt.Errorf("%w: %s", ErrCycle, strings.Join(cycle, " after ")))
 	}
 	d.checkMarks()
+	if len(d.problems) == 0 { // else an input may be missing, or edges may be
+		d.checkSkips()
+	}
 	d.checkPivot()
 	d.checkUndos()
 	d.problems = append(d.problems, p.RetentionProblems(backoff)...)
@@ -253,7 +256,7 @@ func (p *Plan) inferPivot(before [][]bool) {
 			only = s
 		}
 	}
-	if only == nil {
+	if only == nil || only.maySkip() {
 		return
 	}
 	for _, s := range p.Steps {

@@ -59,7 +59,7 @@ func (p *progress) decideForward(now time.Time) decision {
 	done := true
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		done = done && l.isCompleted()
+		done = done && l.isPassed()
 		if l.isOver() || l.isRunning() || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
@@ -115,7 +115,7 @@ func (p *progress) isPivotOpen() bool {
 // isEnabled reports whether a step may begin.
 func (p *progress) isEnabled(s *Step) bool {
 	for _, b := range s.Before {
-		if !p.forward[b].isCompleted() {
+		if !p.forward[b].isPassed() {
 			return false
 		}
 	}
@@ -193,7 +193,7 @@ func (p *progress) failure(now time.Time) *journal.Failure {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
 		switch {
-		case l.isCompleted() && !p.isOutputMissing(s), l.isRunning():
+		case l.isCompleted() && !p.isOutputMissing(s), l.isRunning(), l.isSkipped():
 		case l.isOver():
 			return l.failure(task{s, false}, journal.ReasonStep)
 		case p.isEnabled(s) && p.isExhausted(s):

@@ -151,6 +151,7 @@ func (x *execution) execute() error {
 		}
 		x.giveUpHung()
 		x.noteRunning()
+		x.skip()
 		d := x.progress.decide(x.now())
 		if d.status == journal.Completed { // maybe without a call, by a person's word
 			if err := x.checkReadable(); err != nil {

@@ -88,6 +88,8 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 			return journal.Change{}, conflictError(r, "only a stuck saga's steps can be forced")
 		case !entry.Pending && entry.Outcome == retry.Completed && entry.Result != nil:
 			return journal.Change{}, conflictError(r, step+" completed by itself")
+		case entry.Skipped:
+			return journal.Change{}, conflictError(r, step+" was skipped, and the saga went on without it")
 		}
 		data, err := contract.Encode(output)
 		if err == nil {
@@ -123,7 +125,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		}
 		l, undo := &loaded.forward[s.Index], &loaded.undo[s.Index]
 		switch {
-		case r.FailedAt.IsZero() && loaded.isCommitted():
+		case r.FailedAt.IsZero() && loaded.isCommitted() && !s.Optional:
 			return journal.Change{}, conflictError(r, "it is past the point where it could be undone")
 		case l.isCompleted():
 			return journal.Change{}, conflictError(r, step+" completed")
@@ -136,6 +138,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		}
 		entries := replaceEntry(r.Entries, journal.Entry{
 			Step: step, Outcome: retry.Rejected, Attempts: l.attempts, At: r.Now, Forced: by.Actor,
+			Skipped: s.Optional && r.FailedAt.IsZero(),
 		})
 		if undo.isKnown() { // it was sent, and there was nothing to undo
 			entries = replaceEntry(entries, journal.Entry{
@@ -167,7 +170,7 @@ func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 		switch {
 		case r.Status != journal.Stuck || r.FailedAt.IsZero():
 			return journal.Change{}, conflictError(r, "only what a stuck saga undoes can be forced")
-		case s.Undo == nil || find(r.Entries, step, false).Step == "":
+		case s.Undo == nil || find(r.Entries, step, false).Step == "" || find(r.Entries, step, false).Skipped:
 			return journal.Change{}, conflictError(r, step+" needs no undo")
 		case !undo.Pending && undo.Step != "" && undo.Outcome == retry.Completed:
 			return journal.Change{}, conflictError(r, step+" is undone already")
@@ -272,7 +275,7 @@ func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.
 	compensating := !r.FailedAt.IsZero()
 	for i, entry := range entries {
 		// A person's decision stays.
-		failed := !entry.Pending && entry.Outcome != retry.Completed && entry.Forced == ""
+		failed := !entry.Pending && entry.Outcome != retry.Completed && entry.Forced == "" && !entry.Skipped
 		// In a saga that goes back only undos are tried anew: the outcomes of calls are settled.
 		if failed && (entry.Undo || !compensating) {
 			entry.Pending = true

@@ -47,6 +47,10 @@ type Step struct {
 	Needed bool // a later step or the result reads its output
 
 	IsPivot, Retriable, ReadOnly, Irreversible bool
+	// Optional says that its refusal skips it. Conditional says that it can be skipped before it begins, and is set when
+	// the plan is checked: it has a When, or needs the output of a step that can be skipped.
+	Optional, Conditional bool
+	When                  *Node // a bool: whether it runs; nil: always
 
 	AttemptTimeout time.Duration
 	Timeout        time.Duration // 0: none of its own
@@ -109,6 +113,16 @@ type Node struct {
 	Input bool   // it is made from the saga's input
 	Needs []int  // indexes of the steps whose outputs it is made from
 	Eval  func(*Facts) any
+	// Missing reports whether there is no value if those steps are skipped. Nil means that each of Needs is needed.
+	Missing func(skipped func(step int) bool) bool
+}
+
+// IsMissing reports whether the node has no value if those steps are skipped.
+func (n *Node) IsMissing(skipped func(step int) bool) bool {
+	if n.Missing != nil {
+		return n.Missing(skipped)
+	}
+	return slices.ContainsFunc(n.Needs, skipped)
 }
 
 // Facts are the known input and outputs of a saga, as far as they are needed. They are decoded
@@ -117,6 +131,8 @@ type Node struct {
 type Facts struct {
 	Input   any
 	Outputs []any // by index of the step; nil where there is none yet
+	// Skipped says which steps were skipped, by index. Nil means that none can be.
+	Skipped []bool
 }
 
 // A Form is how values of one type are read from a journal.

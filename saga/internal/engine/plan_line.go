@@ -37,7 +37,7 @@ func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
 
 // line describes a step:
 //
-//	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ undo NAME SHAPE][ after NAME, NAME]
+//	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ optional][ conditional][ undo NAME SHAPE][ after NAME, NAME]
 //
 // A name has the discriminators in brackets, see [Address.Name]. Only a quoted one can have a comma
 // or a bracket. A shape has no space but the one behind its method.
@@ -66,7 +66,10 @@ type mark struct {
 
 // marks are those that a step can have, in the order of a line.
 func (s *Step) marks() []mark {
-	return []mark{{"pivot", &s.IsPivot}, {"retriable", &s.Retriable}, {"read-only", &s.ReadOnly}, {"irreversible", &s.Irreversible}}
+	return []mark{
+		{"pivot", &s.IsPivot}, {"retriable", &s.Retriable}, {"read-only", &s.ReadOnly}, {"irreversible", &s.Irreversible},
+		{"optional", &s.Optional}, {"conditional", &s.Conditional},
+	}
 }
 
 // ParsePlan returns the plan of a record, which is the opposite of describe. The plan has neither

@@ -99,10 +99,10 @@ func (p *progress) renew(now time.Time) { p.deadline, p.renewed = now.Add(p.plan
 // doubt marks the calls that an earlier owner may have sent without writing them.
 func (p *progress) doubt() {
 	for i := range p.plan.Steps {
-		// An owner writes the outcome of a step before it begins the next steps, and the pivot
-		// before it begins that.
+		// An owner writes the outcome of a step before it begins the next steps, and what is opened before it begins
+		// that.
 		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() {
-			f.maybe = p.status == journal.Running && s != p.plan.pivot && p.isEnabled(s) || f.isKnown()
+			f.maybe = p.status == journal.Running && !s.opens() && p.isEnabled(s) || f.isKnown()
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
@@ -188,6 +188,7 @@ func (p *progress) end(t task, v finding, firstSent, now time.Time, wait time.Du
 		}
 	}
 	l.last.Detail, l.last.Forced, l.last.Nothing = v.detail, "", v.nothing
+	l.last.Skipped = t.step.Optional && !t.undo && p.status == journal.Running && l.isHarmless()
 	v.answer.into(&l.last)
 }
 
@@ -263,7 +264,7 @@ func (p *progress) isCommitted() bool {
 		return p.forward[pivot.Index].isCompleted()
 	}
 	for _, s := range p.plan.Steps {
-		if s.canFail() && !p.forward[s.Index].isCompleted() {
+		if s.canFail() && !p.forward[s.Index].isPassed() {
 			return false
 		}
 	}
@@ -300,6 +301,12 @@ func (p *progress) fail(now time.Time) []journal.Entry {
 // other processes before.
 func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
 	f := &Facts{Outputs: make([]any, len(p.plan.Steps))}
+	if p.plan.hasSkips() {
+		f.Skipped = make([]bool, len(p.plan.Steps))
+		for i := range f.Skipped {
+			f.Skipped[i] = p.isSkipped(i)
+		}
+	}
 	for _, n := range nodes {
 		if n.Input && f.Input == nil {
 			var err error

@@ -15,9 +15,9 @@ import (
 // settle makes the due write before the decision is carried out. The write has the outcomes, and
 // the new status that follows from them.
 func (x *execution) settle(d decision) error {
-	opens := x.opensPivot(d)
-	sleeps := !opens && x.maySleep(d)
-	if !x.must && d.status == 0 && !opens && !sleeps {
+	opened := x.toOpen(d)
+	sleeps := len(opened) == 0 && x.maySleep(d)
+	if !x.must && d.status == 0 && len(opened) == 0 && !sleeps {
 		return nil
 	}
 	p, now := x.progress, x.now()
@@ -46,15 +46,15 @@ func (x *execution) settle(d decision) error {
 	if p.renewed && d.status != journal.Completed { // a completed saga needs no deadline
 		w.DeadlineAt, x.deadline = p.deadline, p.deadline
 	}
-	if opens {
-		w.Entries = append(w.Entries, journal.Entry{Step: x.plan.pivot.Name, Outcome: retry.Unknown, Pending: true, At: now})
+	for _, t := range opened {
+		w.Entries = append(w.Entries, journal.Entry{Step: t.step.Name, Outcome: retry.Unknown, Pending: true, At: now})
 	}
 	if err := x.append(w); err != nil {
 		return err
 	}
 	x.must, p.renewed = false, false
-	if opens {
-		p.forward[x.plan.pivot.Index].open()
+	for _, t := range opened {
+		p.leg(t).open()
 	}
 	if d.status != 0 {
 		x.reportMove(from, w)
@@ -78,25 +78,30 @@ func (x *execution) maySleep(d decision) bool {
 		!d.wake.IsZero() && d.wake.Sub(x.now()) > x.lease.length && !x.isClosing() && x.progress.canTell()
 }
 
-// opensPivot reports whether the decision begins the pivot, and the journal does not say
-// so yet. A process that is being closed begins nothing, and nor does one that cannot
-// read what it needs.
-func (x *execution) opensPivot(d decision) bool {
+// toOpen returns the calls of the decision that the journal must have before they begin, and does not have yet. A
+// process that is being closed begins nothing, and nor does one that cannot read what it needs.
+func (x *execution) toOpen(d decision) (opened []task) {
 	if d.status != 0 || x.isClosing() || !x.lease.isValid() || x.lease.isLate() {
-		return false
+		return nil
 	}
 	for _, t := range d.start {
 		if x.needsOpening(t) {
-			return x.checkReadable() == nil
+			opened = append(opened, t)
 		}
 	}
-	return false
+	if opened != nil && x.checkReadable() != nil {
+		return nil
+	}
+	return opened
 }
 
-// needsOpening reports whether t is the call of the pivot, and the journal does not say that
-// it begins.
+// opens reports whether the journal has the step before its call begins: the pivot, so that nobody undoes what came
+// before it, and a step that could be skipped, so that no later owner skips it.
+func (s *Step) opens() bool { return s.IsPivot || s.Conditional }
+
+// needsOpening reports whether the journal must have t before it begins, and does not have it yet.
 func (x *execution) needsOpening(t task) bool {
-	return t.step == x.plan.pivot && !t.undo && !x.progress.leg(t).isOpened()
+	return t.step.opens() && !t.undo && !x.progress.leg(t).isOpened()
 }
 
 // appendDue appends the entries that are due, in the order of the plan.
@@ -215,7 +220,7 @@ func (x *execution) result() []byte {
 		return []byte("{}")
 	}
 	for _, i := range result.Needs {
-		if x.progress.forward[i].result == nil {
+		if l := &x.progress.forward[i]; l.result == nil && !l.isSkipped() {
 			return nil // it would be made from a zero value
 		}
 	}

@@ -91,7 +91,7 @@ type sagaListOut struct {
 type stepRow struct {
 	Step     string `json:"step"`
 	Undo     bool   `json:"undo"`
-	Outcome  string `json:"outcome"` // "pending" while it is to be tried again
+	Outcome  string `json:"outcome"` // "pending" while it is to be tried again, "skipped" if the saga goes on without it
 	Attempts int    `json:"attempts"`
 	At       string `json:"at"`
 	RetryAt  string `json:"retry_at,omitempty"`
@@ -110,8 +110,11 @@ func stepsOf(entries []journal.Entry) []stepRow {
 	rows := make([]stepRow, len(entries))
 	for i, e := range entries {
 		rows[i] = stepRow{e.Step, e.Undo, e.Outcome.String(), e.Attempts, stamp(e.At), stamp(e.RetryAt), e.Status, string(e.Code), e.Forced}
-		if e.Pending {
+		switch {
+		case e.Pending:
 			rows[i].Outcome = "pending"
+		case e.Skipped:
+			rows[i].Outcome = "skipped"
 		}
 	}
 	return rows

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// maySkip reports whether a saga can complete without the step.
+func (s *Step) maySkip() bool { return s.Conditional || s.Optional }
+
+// findConditional marks the steps that can be left out before they begin: those with a condition, and those that need
+// the output of a step that can be skipped.
+func (p *Plan) findConditional() {
+	maySkip := func(i int) bool { return p.Steps[i].maySkip() }
+	for found := true; found; {
+		found = false
+		for _, s := range p.Steps {
+			if !s.Conditional && (s.When != nil || s.Input != nil && s.Input.IsMissing(maySkip)) {
+				s.Conditional, found = true, true
+			}
+		}
+	}
+}
+
+// checkSkips finds what a saga cannot do without, and can be skipped.
+func (d *Draft) checkSkips() {
+	p := d.Plan
+	p.findConditional()
+	for _, s := range p.Steps {
+		switch {
+		case !s.maySkip():
+		case s.IsPivot:
+			d.Problem(fmt.Errorf("%w: step %s can be skipped, and the pivot cannot", ErrPivot, s.Name))
+		case s.isBare():
+			d.Problem(fmt.Errorf("%w: step %s can be skipped, so it is not the pivot, and has no undo", ErrMissingUndo, s.Name))
+		}
+	}
+	if p.Result != nil && p.Result.IsMissing(func(i int) bool { return p.Steps[i].maySkip() }) {
+		d.Problem(errors.New("the result needs the output of a step that can be skipped; say with Or what it is then"))
+	}
+}
+
+// hasSkips reports whether any step can be skipped.
+func (p *Plan) hasSkips() bool { return slices.ContainsFunc(p.Steps, (*Step).maySkip) }
+
+// skip ends the steps that are not to run. The next write has them, before anything begins because of them.
+func (x *execution) skip() {
+	p := x.progress
+	if p.status != journal.Running || !p.plan.hasSkips() || x.checkReadable() != nil {
+		return
+	}
+	now := x.now()
+	for found := true; found; { // a skipped step may be the reason for the next one
+		found = false
+		for _, s := range p.plan.Steps {
+			if x.skips(s, now) {
+				p.forward[s.Index].skip(now)
+				found, x.must = true, true
+			}
+		}
+	}
+}
+
+// skips reports whether the saga goes on without the step s, of which no call runs.
+func (x *execution) skips(s *Step, now time.Time) bool {
+	p := x.progress
+	l := &p.forward[s.Index]
+	switch {
+	case !s.maySkip(), l.isOver(), l.isRunning(), !p.isEnabled(s):
+		return false
+	case s.Optional && p.isSpent(s, now) && !l.maybe:
+		return true // it never took effect, and is not tried any more
+	case !s.Conditional, l.isOpened():
+		return false
+	case s.Input.IsMissing(p.isSkipped), s.When != nil && s.When.IsMissing(p.isSkipped):
+		return true
+	case s.When == nil:
+		return false
+	}
+	holds := true // a condition that panics fails the step when it begins, as an input does
+	_ = Guarded(func() error {
+		f, err := p.facts(x.record.Input, s.When)
+		if err == nil {
+			holds, _ = s.When.Eval(f).(bool)
+		}
+		return err
+	})
+	return !holds
+}
+
+// isSkipped reports whether the saga goes on without the step.
+func (p *progress) isSkipped(i int) bool { return p.forward[i].isSkipped() }
+
+// isSkipped reports whether the saga goes on without the leg's step.
+func (l *leg) isSkipped() bool { return l.isEnded() && l.last.Skipped }
+
+// isPassed reports whether the steps that wait for the leg's may begin.
+func (l *leg) isPassed() bool { return l.isCompleted() || l.isSkipped() }
+
+// skip ends a leg of which no attempt runs, or may have had an effect.
+func (l *leg) skip(now time.Time) {
+	l.cease()
+	if !l.isKnown() {
+		l.outcome = retry.NotSent
+	}
+	l.learn()
+	l.owe()
+	l.at, l.retryAt, l.last.Skipped = now, time.Time{}, true
+}
