@@ -70,6 +70,8 @@ const (
 	kindStuckOn   kind = 's'
 	kindDeferred  kind = 'p'
 	kindReason    kind = 'n' // in the audit log
+	kindOutput    kind = 'l' // of a local step
+	kindRefusal   kind = 'f' // of a local step
 )
 
 // associatedData is what a value is bound to. Parts of more are put behind their lengths.

@@ -13,6 +13,7 @@ import (
 var distributedTables = []component.DistributedTable{
 	{Name: "saga", Key: "id"},
 	{Name: "saga_result", Key: "saga", With: "saga"},
+	{Name: "saga_local", Key: "saga", With: "saga"},
 	{Name: "saga_audit", Key: "saga", With: "saga"},
 	{Name: "saga_engine"},
 }
@@ -22,7 +23,7 @@ var distributedTables = []component.DistributedTable{
 // the coordinator, as the owner of the tables, and before any process uses them: distributed
 // tables need other statements, so a running process must be started again. [Open] finds out which
 // statements it needs. Distribute moves the rows that are there, and nobody can write meanwhile. A
-// second call does nothing. Calls may run at once in several processes.
+// second call does nothing, or distributes a table that a later migration has added: run it after each. Calls may run at once in several processes.
 //
 // The number of shards is the setting citus.shard_count of the pool's connections. Citus moves whole
 // shards between nodes: choose several times as many as there will ever be nodes.

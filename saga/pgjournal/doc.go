@@ -11,7 +11,8 @@
 //	engine, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: …})
 //
 // [Start] and [StartSQL] store a saga in a transaction of yours. The saga runs if and only if
-// the transaction commits. [Roles] splits the rights on the tables.
+// the transaction commits. [Local] makes a step of a function that writes rows of yours in the
+// journal's database: they are committed once. [Roles] splits the rights on the tables.
 //
 // saga.Engine.RunSweeper deletes sagas that are over for longer than saga.Config.Keep. A job of
 // yours calls [Journal.PruneAudit] once a day. A stuck saga stays until a person has moved it.

@@ -20,6 +20,7 @@ type Journal struct {
 	sealer   sealer
 	reader   *Reader
 	query    *queries
+	locals   chan struct{} // a place for each transaction of a local step
 	ownsPool bool
 }
 
@@ -132,7 +133,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer(), reader: reader}
+	places := max(1, int(pool.Config().MaxConns)/2)
+	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer(), reader: reader, locals: make(chan struct{}, places)}
 	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout, &db.Placement)
 	return j, nil
 }

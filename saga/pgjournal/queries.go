@@ -22,6 +22,9 @@ type queries struct {
 	// for operators, and the upkeep
 	List, Stats, Change, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query
 
+	// for local steps
+	LocalBegin, LocalEnd, LocalBar, LocalUndo, LocalRead pgkit.Query
+
 	// for distributed tables
 	Enroll, Owners, EndLeases, LongLeases, BoundLease pgkit.Query `sql:"distributed"`
 

@@ -22,7 +22,7 @@ const (
 func TestSQL_rules(t *testing.T) {
 	t.Parallel()
 	pgkittest.SQLRules{
-		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_audit"}, Key: "id|saga", Keys: "ids",
+		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_local", "saga_audit"}, Key: "id|saga", Keys: "ids",
 		AllShards: []string{"claimable", "list", "owners", "prune_audit", "reader_audit", "reader_browse", "reader_estimate", "reader_index", "reader_unfinished",
 			"stats", "sweep"},
 		Breaches: map[string]map[string]string{

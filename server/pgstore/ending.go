@@ -54,7 +54,7 @@ func (s *Store) needsBlock(conn *pgx.Conn, queued []*pgx.QueuedQuery) bool {
 
 // mayCommit reports whether one of queries may commit by itself where no block is around it.
 func mayCommit(queries []*pgx.QueuedQuery) bool {
-	return slices.ContainsFunc(queries, func(q *pgx.QueuedQuery) bool { return !neverCommits[firstWord(q.SQL)] })
+	return slices.ContainsFunc(queries, func(q *pgx.QueuedQuery) bool { return !neverCommits[pgkit.FirstWord(q.SQL)] })
 }
 
 // neverCommits has the first words of statements that cannot end a transaction.
@@ -278,10 +278,10 @@ func Queue(ctx context.Context, sql string, args ...any) error {
 
 // canQueue refuses a statement that would begin or end the transaction around it, and an empty one.
 func canQueue(sql string) error {
-	switch word := firstWord(sql); {
+	switch word := pgkit.FirstWord(sql); {
 	case word == "":
 		return fmt.Errorf("%w: no statement", ErrArgument)
-	case endsTx[word]:
+	case pgkit.IsEnd(word):
 		return fmt.Errorf("%w: %s", ErrTxOwned, word)
 	default:
 		return nil

@@ -44,7 +44,7 @@ func Tx(ctx context.Context) pgx.Tx {
 	if t, ok := store.TxFromContext(ctx).(*handlerTx); ok {
 		return t
 	}
-	return refusedTx{ErrNoTx}
+	return pgkit.RefusedTx{Err: ErrNoTx}
 }
 
 // handlerTx is the transaction, or a savepoint in it, as handlers see it.
@@ -57,7 +57,7 @@ type handlerTx struct {
 // current is where a statement goes that does not begin the transaction.
 func (t *handlerTx) current(ctx context.Context) pgx.Tx {
 	tx := t.root.current(ctx)
-	if _, refused := tx.(refusedTx); refused || t.savepoint == nil {
+	if _, refused := tx.(pgkit.RefusedTx); refused || t.savepoint == nil {
 		return tx
 	}
 	return t.savepoint
@@ -66,7 +66,7 @@ func (t *handlerTx) current(ctx context.Context) pgx.Tx {
 // ending is current for the methods that end the transaction or savepoint.
 func (t *handlerTx) ending(ctx context.Context) pgx.Tx {
 	if t.refuse != nil {
-		return refusedTx{t.refuse}
+		return pgkit.RefusedTx{Err: t.refuse}
 	}
 	return t.current(ctx)
 }
@@ -250,56 +250,6 @@ func (t *handlerTx) prepareArgs(ctx context.Context, args []any) (pgx.Tx, []any)
 	}
 	return tx, args
 }
-
-// refusedTx is a pgx.Tx whose every method returns err.
-type refusedTx struct{ err error }
-
-var _ pgx.Tx = refusedTx{}
-
-func (t refusedTx) Begin(context.Context) (pgx.Tx, error) { return nil, t.err }
-func (t refusedTx) Commit(context.Context) error          { return t.err }
-func (t refusedTx) Rollback(context.Context) error        { return t.err }
-func (t refusedTx) LargeObjects() pgx.LargeObjects        { return pgx.LargeObjects{} }
-func (t refusedTx) Conn() *pgx.Conn                       { return nil }
-
-func (t refusedTx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
-	return 0, t.err
-}
-
-func (t refusedTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
-	return pgx.FailedBatchResults(b, t.err)
-}
-
-func (t refusedTx) Prepare(context.Context, string, string) (*pgconn.StatementDescription, error) {
-	return nil, t.err
-}
-
-func (t refusedTx) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
-	return pgconn.CommandTag{}, t.err
-}
-
-func (t refusedTx) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	return refusedRows(t), t.err
-}
-
-func (t refusedTx) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRows(t) }
-
-// refusedRows are the rows of a statement that was not sent. They are not nil, since pgx
-// promises that for a Query that failed.
-type refusedRows struct{ err error }
-
-var _ pgx.Rows = refusedRows{}
-
-func (r refusedRows) Close()                                       {}
-func (r refusedRows) Err() error                                   { return r.err }
-func (r refusedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
-func (r refusedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
-func (r refusedRows) Next() bool                                   { return false }
-func (r refusedRows) Scan(...any) error                            { return r.err }
-func (r refusedRows) Values() ([]any, error)                       { return nil, r.err }
-func (r refusedRows) RawValues() [][]byte                          { return nil }
-func (r refusedRows) Conn() *pgx.Conn                              { return nil }
-func (r refusedRows) TypeMap() *pgtype.Map                         { return nil }
 
 // OnComplete makes fn part of the completion of the Keyed run that ctx belongs to. After the
 // handler has returned, fn runs in the transaction that records the answer. Both are committed or

@@ -123,8 +123,8 @@ var (
 
 // begun returns the driver's own connection, with the transaction begun.
 func (c *runConn) begun(ctx context.Context) (*stdlib.Conn, error) {
-	if refused, ok := c.root.current(ctx).(refusedTx); ok {
-		return nil, refused.err
+	if refused, ok := c.root.current(ctx).(pgkit.RefusedTx); ok {
+		return nil, refused.Err
 	}
 	return c.root.conn.std, nil
 }

@@ -48,7 +48,7 @@ func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 // watchFor notices a statement of the handler that ends the transaction. It cannot be stopped from outside of pgx, but
 // the run must not count as committed with its rows.
 func (t *tx) watchFor(sql string) {
-	if endsTransaction(sql) {
+	if pgkit.EndsTransaction(sql) {
 		t.left.Store(true)
 	}
 }
@@ -364,7 +364,7 @@ func (t *tx) bound(ctx context.Context) {
 func (t *tx) current(ctx context.Context) pgx.Tx {
 	if t.isIdle() {
 		if err := t.open(ctx, t.begin(ctx)); err != nil {
-			return refusedTx{err}
+			return pgkit.RefusedTx{Err: err}
 		}
 	}
 	t.mu.Lock()
@@ -374,13 +374,13 @@ func (t *tx) current(ctx context.Context) pgx.Tx {
 	case t.ended:
 		// A goroutine that outlived its run: the connection may belong to
 		// another one by now.
-		return refusedTx{ErrTxEnded}
+		return pgkit.RefusedTx{Err: ErrTxEnded}
 	case t.stage == stageBegun:
 		return t.tx
 	case t.stage == stageFailed:
-		return refusedTx{t.failure()}
+		return pgkit.RefusedTx{Err: t.failure()}
 	default:
-		return refusedTx{ErrTxBusy}
+		return pgkit.RefusedTx{Err: ErrTxBusy}
 	}
 }
 
@@ -433,7 +433,7 @@ func (t *tx) beginQuery(ctx context.Context, sql string, args []any) (pgx.Rows, 
 		err = preparing.Unwrap() // the handler sent no batch
 	}
 	if err != nil {
-		return refusedRows{err}, err
+		return pgkit.RefusedRows{Refused: err}, err
 	}
 	rows, err := results.Query()
 	if err != nil {

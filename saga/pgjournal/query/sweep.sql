@@ -1,7 +1,8 @@
--- Sweep deletes at most @limit sagas that are past their retention, with their results. It
+-- Sweep deletes at most @limit sagas that are past their retention, with their results and calls. It
 -- returns one row: the number of deleted sagas. The next sweep deletes sagas that are locked now.
 -- statement_timestamp() is one instant for the whole statement, so that the index is searched up
--- to it and no further.
+-- to it and no further. The calls of local steps are found by an array: without statistics a join
+-- would read them all.
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(
@@ -20,5 +21,8 @@ with dead as (
   delete from /*schema*/saga_result r
   using dead
   where r.saga = dead.id
+), locals as (
+  delete from /*schema*/saga_local
+  where saga = any (array(select id from dead))
 )
 select count(*) from dead

@@ -290,7 +290,7 @@ func TestLists_asObserver(t *testing.T) {
 	id, stuck := unknownKeys(t, address, "order-41")[0], stuckSagas(t, address, "s-1")[0]
 	on(t, address, "migrate", "up", "--component", "reader").requireCode(t, 0)
 	execute(t, address, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
-		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "1", "--roles").stdout,
+		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "2", "--roles").stdout,
 		"create role looker login password 'looker' in role fanonce_observer")
 	u, err := url.Parse(address)
 	require.NoError(t, err)

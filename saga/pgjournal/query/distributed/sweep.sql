@@ -1,4 +1,4 @@
--- Sweep deletes at most @limit sagas that are past their retention, with their results. It returns
+-- Sweep deletes at most @limit sagas that are past their retention, with their results and calls. It returns
 -- one row: the number of deleted sagas. It reads IDs first, and deletes by ID: a distributed table
 -- cannot pass over locked rows. So it waits for locked sagas.
 with dead as (
@@ -15,5 +15,9 @@ with dead as (
   delete from /*schema*/saga_result r
   using dead
   where r.saga = dead.id
+), locals as (
+  delete from /*schema*/saga_local l
+  using dead
+  where l.saga = dead.id
 )
 select count(*) from dead

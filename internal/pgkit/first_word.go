@@ -1,4 +1,4 @@
-package pgstore
+package pgkit
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ var endsTx = map[string]bool{
 	"begin": true, "start": true, "commit": true, "end": true, "rollback": true, "abort": true, "prepare": true,
 }
 
-// firstWord returns the first word of a statement in lower case, without the comments before it.
-func firstWord(sql string) string {
+// FirstWord returns the first word of a statement in lower case, without the comments before it.
+func FirstWord(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
 		switch {
@@ -51,12 +51,15 @@ func afterComment(sql string) string {
 	return ""
 }
 
-// endsTransaction reports whether a handler's text ends the transaction, and perhaps begins another one, as "commit and
+// IsEnd reports whether statements with this first word, in lower case, begin or end a transaction.
+func IsEnd(word string) bool { return endsTx[word] }
+
+// EndsTransaction reports whether a user's text ends the transaction, and perhaps begins another one, as "commit and
 // chain" and "commit; begin" do. The status of the connection does not show that afterwards.
-func endsTransaction(sql string) bool {
+func EndsTransaction(sql string) bool {
 	for sql != "" {
 		statement, rest := cutStatement(sql)
-		if word := firstWord(statement); endsTx[word] && !staysInside(word, statement) {
+		if word := FirstWord(statement); endsTx[word] && !staysInside(word, statement) {
 			return true
 		}
 		sql = rest

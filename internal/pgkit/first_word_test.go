@@ -1,9 +1,11 @@
-package pgstore
+package pgkit_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 func TestEndsTransaction(t *testing.T) {
@@ -13,7 +15,7 @@ func TestEndsTransaction(t *testing.T) {
 		"prepare transaction 'x'", "select 1; commit; begin", "select 'a''; b'; commit", `select E'\'; '; commit`, "select $$;$$; commit",
 		"select $a$ $$ ; $a$; commit", `select "a;b"; commit`, "select 1 -- ; \n; commit", "commit;",
 	} {
-		require.True(t, endsTransaction(sql), sql)
+		require.True(t, pgkit.EndsTransaction(sql), sql)
 	}
 	for _, sql := range []string{
 		"", ";", "select 1", "insert into t values ('x; commit')", "savepoint s", "release s", "rollback to savepoint s", "rollback to s",
@@ -22,6 +24,6 @@ func TestEndsTransaction(t *testing.T) {
 		`select E'it\'s; commit'`, `select ";commit"`, "select $1; select $2", "insert into t values ('unclosed; commit", "committed",
 		"select $1::text || '; commit'",
 	} {
-		require.False(t, endsTransaction(sql), sql)
+		require.False(t, pgkit.EndsTransaction(sql), sql)
 	}
 }
