@@ -12,8 +12,8 @@
 //	fanonce_guard_claim_duration_seconds{guard, route}      time that the store took to claim a key
 //	fanonce_guard_wait_duration_seconds{guard, route}       time that a duplicate waited
 //	fanonce_guard_pending_duration_seconds{guard, route}    time from the first claim to the answer
-//	fanonce_guard_message_age_seconds{guard, route}       age of an inbox' message when it was handled
-//	fanonce_guard_message_attempts{guard, route}          attempts after which a message was handled or given up
+//	fanonce_guard_message_age_seconds{guard, route}         age of an inbox' message when it was handled
+//	fanonce_guard_message_attempts{guard, route}            attempts after which a message was handled or given up
 //	fanonce_store_up{store}                                 1 if the store answered when it was asked last
 //	fanonce_store_attention{store, reason}                  keys that need a person
 //	fanonce_store_oldest_attention_seconds{store}           age of the oldest of them

@@ -28,7 +28,7 @@ func (e *SchemaError) Error() string {
 	}
 	said := fmt.Sprintf("%v: %s in %s has version %d, want %d", e.kind(), e.Component, where, e.Have, e.Want)
 	if e.Have < e.Want {
-		return said + ": run its Migrate"
+		return said + ": set Config.Migrate, or let the deploy run Migrate or fanonce migrate up"
 	}
 	return fmt.Sprintf("%s; programs from version %d on can use it: deploy one", said, e.Oldest)
 }
