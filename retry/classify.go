@@ -60,7 +60,7 @@ var byCode = map[wire.Code]Verdict{
 	wire.TransactionFailed: row(Unknown, Stop, false, "the callee's transaction failed"),
 	wire.KeyNotFound:       row(Unknown, Stop, false, "the callee has no record of the key"),
 	wire.MethodNotAllowed:  row(Rejected, Stop, false, "refused before the claim: the address is a look-up"),
-	wire.NotClaimed:        row(Rejected, Retry, false, "refused before the claim: the callee is busy, and never sent the claim to its store"),
+	wire.NotClaimed:        row(Rejected, Retry, false, "refused before the claim: the callee never sent it to its store"),
 	wire.StoreUnavailable:  row(Unknown, Retry, false, "the callee's store is unavailable, or the fate of its commit unknown"),
 }
 

@@ -316,7 +316,7 @@ func TestCallbacks_reconcileAndCodec(t *testing.T) {
 					}
 				case "seal memo": // nothing was claimed
 					if how == "panics" {
-						requireCode(t, call(), wire.StoreUnavailable)
+						requireCode(t, call(), wire.NotClaimed)
 						require.Zero(t, seen.count(server.EventMiss))
 					}
 				}

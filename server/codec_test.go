@@ -301,8 +301,54 @@ func TestCodec_sealFails(t *testing.T) {
 	g := newGuard(t, s, server.Config{Codec: brokenCodec{newCodec(t, "a")}})
 	opaque, err := g.Route(server.Route{Effect: server.Opaque, Memo: hopMemo}, answer(http.StatusOK, &runs))
 	require.NoError(t, err)
-	requireCode(t, send(opaque, "memo", "b"), wire.StoreUnavailable)
+	requireCode(t, send(opaque, "memo", "b"), wire.NotClaimed)
 	require.EqualValues(t, 1, runs.Load(), "a claim without its memo could not be reconciled")
+}
+
+// A memo is for a new claim. A key that needs none is answered also while the codec seals nothing.
+func TestCodec_memoThatCannotBeSealed(t *testing.T) {
+	t.Parallel()
+	s, codec := memstore.New(), newCodec(t, "a")
+	routes := make([]http.Handler, 2)
+	begun, end := make(chan struct{}), make(chan struct{})
+	for i, c := range []server.Codec{codec, brokenCodec{codec}} {
+		var err error
+		routes[i], err = newGuard(t, s, server.Config{Codec: c}).Route(server.Route{Effect: server.Opaque, Memo: hopMemo},
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.Header.Get("How") {
+				case "fail":
+					w.WriteHeader(http.StatusInternalServerError)
+				case "release":
+					w.WriteHeader(http.StatusTooManyRequests)
+				case "slow":
+					close(begun)
+					<-end
+				}
+			}))
+		require.NoError(t, err)
+	}
+	sound, broken := routes[0], routes[1]
+	send(sound, "done", "b")
+	send(sound, "failed", "b", "How", "fail")
+	send(sound, "released", "b", "How", "release")
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		send(sound, "slow", "b", "How", "slow")
+	}()
+	<-begun
+	requireAnswer(t, send(broken, "done", "b"), http.StatusOK, "", true)
+	requireCode(t, send(broken, "done", "other"), wire.KeyReused)
+	requireCode(t, send(broken, "failed", "b"), wire.OutcomeUnknown)
+	requireCode(t, send(broken, "slow", "b", "Prefer", "wait=0"), wire.InProgress)
+	close(end)
+	<-first
+	for _, key := range []string{"new", "released"} {
+		w := send(broken, key, "b")
+		requireCode(t, w, wire.NotClaimed)
+		require.Contains(t, w.Body.String(), "cannot encrypt")
+	}
+	requireAnswer(t, send(sound, "released", "b"), http.StatusOK, "", false)
 }
 
 // panickingCodec panics with the bytes that it should seal.

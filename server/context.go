@@ -243,6 +243,8 @@ func settleBy(ctx context.Context, err error) error {
 	return err
 }
 
+const unrendered = "The request took effect before, and the service cannot make its answer again now. Send the same request with the same key again."
+
 // render answers a retry from the reference that the first run left.
 func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, status int, reference string) {
 	response, err := h.route.Render(r, status, reference)
@@ -251,7 +253,7 @@ func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, status
 		envelope, err = h.guard.envelope(response)
 	}
 	if err != nil {
-		h.refuse(w, r, c, outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err})
+		h.refuse(w, r, c, outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err, Detail: unrendered})
 		return
 	}
 	h.replay(w, r, &store.Answer{Status: response.Status, Envelope: envelope})

@@ -41,7 +41,7 @@ import (
 // it. Its parent key is the hop key of key, with the task's scope and namespace ([childkey.Hop]).
 //
 // ctx bounds only the wait for another caller's run. The call's own run goes on when ctx ends, and Do returns after
-// the run. If ctx has ended before, nothing runs, and the call is refused with store-unavailable. A body beyond
+// the run. If ctx has ended before, nothing runs, and the call is refused with not-claimed. A body beyond
 // [Config.MaxResponseBytes] goes only to the caller of its run; the others get response-gone.
 //
 // A call that neither ran nor has an answer returns a [*RefusedError], joined with work's

@@ -310,7 +310,7 @@ func TestDo_ctxEnds(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		out, _, err := server.Do(ctx, g, payroll(server.Keyed), key(t, "own"), transfer{}, slowly)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "it was over before: nothing ran")
-		require.ErrorIs(t, err, &server.RefusedError{Code: wire.StoreUnavailable})
+		require.ErrorIs(t, err, &server.RefusedError{Code: wire.NotClaimed})
 		require.Zero(t, out)
 
 		short, stop := context.WithTimeout(t.Context(), time.Second)

@@ -147,14 +147,14 @@ var ErrShutdown = engine.ErrShutdown
 // [Config.HandlerTimeout], or that of its [Route].
 var ErrHandlerTimeout = engine.ErrHandlerTimeout
 
-// Shutdown ends the guard. New requests and waiting duplicates are refused with
+// Shutdown ends the guard. New requests are refused with not-claimed, and waiting duplicates with
 // store-unavailable. A claim whose run did not begin is released. [Guard.RunSweeper]
 // ends, and so does the ctx of every [Route].Reconcile. Shutdown blocks until every run is settled, and
 // until no request, sweep or heartbeat uses the store. Then it returns nil, and the
 // store may be closed.
 //
 // Shutdown does not wait for request bodies: a request whose body is still coming is
-// refused with store-unavailable. http.Server.Shutdown does the same to the requests of
+// refused with not-claimed. http.Server.Shutdown does the same to the requests of
 // its server.
 //
 // One [Config.SettleTimeout] before the deadline of ctx, Shutdown cancels the ctx of every run that is still running,

@@ -159,7 +159,7 @@ func TestShutdown_waitsForRuns(t *testing.T) {
 		require.Equal(t, 5*time.Second, time.Since(start))
 		requireAnswer(t, <-first, http.StatusOK, "1", false)
 		requireCode(t, <-waiter, wire.StoreUnavailable)
-		requireCode(t, send(h, "k-2", "b"), wire.StoreUnavailable)
+		requireCode(t, send(h, "k-2", "b"), wire.NotClaimed)
 		require.NoError(t, g.Shutdown(t.Context()))
 		require.EqualValues(t, 1, runs.Load())
 	})

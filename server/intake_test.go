@@ -315,7 +315,7 @@ func shutdownWithBodies(t *testing.T, tls, guardFirst bool) {
 		require.NoError(t, web.Config.Shutdown(ctx))
 	}
 	for range 20 {
-		require.Equal(t, string(wire.StoreUnavailable), <-codes)
+		require.Equal(t, string(wire.NotClaimed), <-codes)
 	}
 	require.NoError(t, web.Config.Shutdown(ctx))
 	require.NoError(t, g.Shutdown(ctx))
@@ -342,7 +342,7 @@ func TestShutdown_laterBody(t *testing.T) {
 	web, g := front(t, memstore.New(), server.Config{BodyTimeout: time.Hour}, func(http.ResponseWriter, *http.Request) {})
 	web.Start()
 	require.NoError(t, g.Shutdown(t.Context()))
-	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.StoreUnavailable)
+	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.NotClaimed)
 }
 
 // One tenant's bodies leave memory for the bodies of the others.

@@ -332,7 +332,7 @@ func TestKeyless_shutdown(t *testing.T) {
 		defer cancel()
 		require.NoError(t, g.Shutdown(ctx))
 		require.Equal(t, http.StatusServiceUnavailable, <-done)
-		requireCode(t, send(h, "", "b"), wire.StoreUnavailable)
+		requireCode(t, send(h, "", "b"), wire.NotClaimed)
 	})
 }
 

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -221,7 +219,7 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	c.Token = engine.NewToken()
 	if c.Memo, err = g.sealer.SealMemo(c.ID, c.Token, memo); err != nil {
 		g.observe(r.Context(), Event{Kind: EventSealError, Route: c.Route.Name, ID: c.ID, Err: err})
-		return &outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
+		c.Unclaimable = err // a replay needs no memo
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ var details = map[wire.Code]string{
 	wire.TransactionFailed: "The service's database refused the work, and rolled it back. Report the instance to the service.",
 	wire.KeyNotFound:       "Nothing is stored for this key. No request with it has begun, or its record has been deleted since.",
 	wire.MethodNotAllowed:  "This address has only GET and HEAD.",
-	wire.NotClaimed:        "The service is busy. This attempt ran nothing. Send the same request with the same key again.",
+	wire.NotClaimed:        "The service cannot take the request now. This attempt ran nothing. Send the same request with the same key again.",
 	wire.StoreUnavailable:  "The service cannot tell whether this request took effect. Send the same request with the same key again.",
 }
 

@@ -28,7 +28,7 @@ const (
 	RecordUnreadable  Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
 	Poisoned          Code = "poisoned"           // 423: too many dead owners
 	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
-	NotClaimed        Code = "not-claimed"        // 503: too busy; the claim was never sent to the store
+	NotClaimed        Code = "not-claimed"        // 503: the claim was never sent to the store
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 	KeyNotFound       Code = "key-not-found"      // 404: of a look-up: nothing is stored for the key
 	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up: neither GET nor HEAD

@@ -84,10 +84,21 @@ func wrap(doing string, err error) error {
 	switch full := new(*pgkit.PoolError); {
 	case errors.As(err, full):
 		err = &store.BusyError{Pool: (*full).Database, Size: (*full).Size, Err: err}
-	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrBusy):
+	case sentNothing(err):
 		err = &store.BusyError{Err: err}
 	}
 	return fmt.Errorf("pgstore: %s: %w", doing, err)
+}
+
+// sentNothing reports whether no statement reached a server that writes: it could not be dialled, had no connection left,
+// is a standby, or the queue to it was full.
+func sentNothing(err error) bool {
+	switch pgkit.Classify(err) {
+	case pgkit.FailureNotSent, pgkit.FailureTooManyConnections, pgkit.FailureReadOnly:
+		return true
+	default:
+		return false
+	}
 }
 
 // refusalOf returns the server's refusal in err, or nil. If the fate of a write is unknown, an error that

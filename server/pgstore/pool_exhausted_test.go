@@ -2,12 +2,15 @@ package pgstore_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -92,4 +95,37 @@ func TestPool_noConnection(t *testing.T) {
 	require.Equal(t, http.StatusCreated, answer.Status)
 	require.False(t, answer.Replayed)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from effect"))
+}
+
+// Nobody listens where the database was. Each call is told that it claimed nothing, and runs once the database is back.
+func TestPool_refusedDial(t *testing.T) {
+	t.Parallel()
+	look := ledger(t)
+	gone, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	var away atomic.Bool
+	s, pool := poolOf(t, look, pgstore.Config{}, func(cfg *pgxpool.Config) {
+		dial := cfg.ConnConfig.DialFunc
+		cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if away.Load() {
+				return new(net.Dialer).DialContext(ctx, "tcp", gone.Addr().String())
+			}
+			return dial(ctx, network, address)
+		}
+	})
+	c := newCallee(t, s, server.Config{}, func(*http.Request) {})
+	require.Equal(t, http.StatusCreated, c.post(t.Context(), "order-1").status)
+	away.Store(true)
+	pool.Reset()
+	for range 3 {
+		refused := c.post(t.Context(), "order-2")
+		require.Equal(t, http.StatusServiceUnavailable, refused.status)
+		require.Equal(t, string(wire.NotClaimed), refused.header.Get(wire.HeaderCode), refused.body)
+		require.NotEmpty(t, refused.header.Get(wire.HeaderRetryAfter))
+	}
+	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from idempotency"))
+	away.Store(false)
+	require.Equal(t, http.StatusCreated, c.post(t.Context(), "order-2").status)
+	require.Equal(t, 2, queryRow[int](t, look, "select count(*) from effect"))
 }

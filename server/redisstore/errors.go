@@ -103,5 +103,8 @@ func refusal(name string, err error) error {
 	if errors.As(err, &answer) && (strings.Contains(answer.Error(), "UNREADABLE") || code(answer.Error()) == "WRONGTYPE") {
 		return fmt.Errorf("redisstore: %s: %w: %w", name, store.ErrRecordUnreadable, err)
 	}
+	if answer == nil { // it was not reached
+		err = &store.BusyError{Err: err}
+	}
 	return fmt.Errorf("redisstore: %s: %w", name, err)
 }

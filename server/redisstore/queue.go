@@ -300,7 +300,7 @@ func (s *Store) end(ctx context.Context, c *call) (any, error) {
 	}
 	switch {
 	case c.state.CompareAndSwap(waiting, withdrawn):
-		return nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ctx.Err())
+		return nil, fmt.Errorf("redisstore: %s: %w", c.script.name, &store.BusyError{Err: ctx.Err()})
 	case c.script.writes:
 		return nil, fmt.Errorf("redisstore: %s: %w: %w", c.script.name, store.ErrFateUnknown, ctx.Err())
 	default:

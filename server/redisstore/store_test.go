@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/redisstore"
 	"github.com/fanonce/fanonce/server/redisstore/redistest"
@@ -210,6 +214,23 @@ func TestGuard_sweepsDeadRuns(t *testing.T) {
 		a, err := s.Reader().Attention(t.Context())
 		require.NoError(t, err)
 		return a.Unknown == 1
+	})
+}
+
+// A Redis that refuses connections claimed nothing, and the caller is told so.
+func TestGuard_refusedDial(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	s := open(t, redisstore.Config{}, redis.Addr())
+	guard, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	defer guard.Shutdown(context.Background())
+	require.NoError(t, redis.Kill())
+	task := server.Task{Name: "task", Scope: "tenant", Effect: server.Keyed}
+	eventually(t, "a dial is refused", func() bool { // a call on the lost connection has no such answer
+		_, _, err := server.Do(t.Context(), guard, task, childkey.MustParse(rand.Text()), 0, func(context.Context, int) (int, error) { panic("ran") })
+		require.Error(t, err)
+		return errors.Is(err, &server.RefusedError{Code: wire.NotClaimed})
 	})
 }
 

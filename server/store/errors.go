@@ -42,8 +42,8 @@ var (
 	ErrArgument = errors.New("server: bad argument")
 )
 
-// A BusyError means that a store had no connection for a call in time, or too many calls that wait already: nothing
-// was sent, and nothing changed. The usual reason is that handlers hold all connections in their transactions, where
+// A BusyError means that a store had no connection for a call: none was free in time, the database refused a new one or
+// does not write, or too many calls wait already. Nothing was sent, or nothing of it was done. The usual reason is that handlers hold all connections in their transactions, where
 // they wait for the same row. A guard refuses the call with not-claimed, and its caller knows that the attempt had no
 // effect. A store must not return a BusyError for a call of which it has sent a part, unless it has undone that part.
 type BusyError struct {

@@ -38,6 +38,9 @@ type Call struct {
 	Subject     record.Subject
 	Fingerprint store.Fingerprint // of Subject, of the version that new claims have
 	Memo        []byte            // sealed
+	// Unclaimable is why the call must not claim its key: it is answered from the record that is there, or refused with
+	// not-claimed. nil: it may claim.
+	Unclaimable error
 	FirstSent   time.Time
 	Inbound     wire.Inbound
 	Wait        time.Duration // for another call's run

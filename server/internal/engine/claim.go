@@ -37,7 +37,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 	started := time.Now()
 	var f finding
 	var err error
-	if known {
+	if known || c.Unclaimable != nil {
 		f, err = e.read(ctx, c)
 	} else {
 		f, err = e.claim(ctx, c)
@@ -74,6 +74,9 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 // key for a whole lease.
 func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 	f := finding{asked: time.Now()}
+	if c.Unclaimable != nil {
+		return f, &unclaimableError{c.Unclaimable}
+	}
 	req := c.claim(e)
 	req.Asynchronous = e.isAsynchronous(c)
 	var err error
@@ -110,6 +113,9 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 		next.record = rec
 		return next, err
 	}
+	if c.Unclaimable != nil {
+		return next, &unclaimableError{c.Unclaimable}
+	}
 	req := c.claim(e)
 	rec, won, err := e.store.TakeOver(ctx, req, from)
 	c.doubt(err, req, from)
@@ -133,13 +139,23 @@ func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.I
 	e.observe(ctx, store.Event{Kind: kind, Route: route, ID: id})
 }
 
+// An unclaimableError ends the ask of a call that had to claim and could not: see [Call].Unclaimable.
+type unclaimableError struct{ err error }
+
+func (e *unclaimableError) Error() string { return e.err.Error() }
+func (e *unclaimableError) Unwrap() error { return e.err }
+
 // claimRefusal is the answer to an error of the store before a run. It says that the attempt ran nothing if the store
 // said that the key was not claimed. If the claim was never sent, the code says so too: a caller counts the call as one
 // that had no effect.
 func claimRefusal(err error, doubtful bool) Outcome {
 	out := StoreRefusal(err)
 	var busy *store.BusyError
+	var unclaimable *unclaimableError
 	switch {
+	case errors.As(err, &unclaimable):
+		out.Code, out.Err = wire.NotClaimed, unclaimable.err
+		out.Detail = "The service cannot encrypt what it must remember of this request. " + notClaimed
 	case out.Code != wire.StoreUnavailable, doubtful, errors.Is(err, store.ErrFateUnknown):
 	case errors.As(err, &busy):
 		out.Code = wire.NotClaimed

@@ -16,7 +16,11 @@ import (
 // panic or Goexit of the handler passes through it after the key was settled.
 func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 	if !e.drain.enter() {
-		return ClosingRefusal()
+		out = ClosingRefusal()
+		if c.Key.IsZero() {
+			out.Detail = keylessDetail
+		}
+		return out
 	}
 	defer e.drain.leave()
 	ctx = runctx.Leave(ctx) // of a run around this one
@@ -93,8 +97,11 @@ func (w *waitBudget) start(e *Engine, m *member) bool {
 func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Outcome {
 	w := e.newWatch()
 	defer w.end()
+	if ctx.Err() != nil { // nobody listens any more
+		return Outcome{Code: wire.NotClaimed, RetryAfter: time.Second, Err: context.Cause(ctx)}
+	}
 	for known := c.mayRepeat(e.cfg.Lease); ; known = true {
-		if ctx.Err() != nil { // nobody listens, and nothing was claimed
+		if ctx.Err() != nil { // nothing was claimed by this call, and another one may run
 			return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: context.Cause(ctx)}
 		}
 		m.beginAsk()
@@ -109,10 +116,11 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 			continue
 		}
 		if err != nil {
-			e.observeStoreError(ctx, c, err)
-			if !errors.Is(err, store.ErrExpired) { // that is about this request's own first-sent time
-				m.setError(err)
+			if errors.As(err, new(*unclaimableError)) || errors.Is(err, store.ErrExpired) { // about this request alone
+				return claimRefusal(err, c.doubtful != nil)
 			}
+			e.observeStoreError(ctx, c, err)
+			m.setError(err)
 			return claimRefusal(err, c.doubtful != nil)
 		}
 		if f.mine {
@@ -156,8 +164,13 @@ func (e *Engine) toOutcome(ctx context.Context, c *Call, d decision, rec *store.
 	return Outcome{Replay: &answer, Trace: e.traceOf(&answer)}
 }
 
-// ClosingRefusal refuses a call while the engine shuts down.
+// ClosingRefusal refuses a call of which nothing was claimed, while the engine shuts down.
 func ClosingRefusal() Outcome {
+	return Outcome{Code: wire.NotClaimed, RetryAfter: time.Second, Err: ErrShutdown, Detail: "The service is shutting down. " + notClaimed}
+}
+
+// interruptedRefusal refuses a call during a shutdown whose key this call or another one has claimed, or may have.
+func interruptedRefusal() Outcome {
 	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: ErrShutdown}
 }
 

@@ -83,7 +83,7 @@ func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) 
 		case <-expired:
 			p.none = true
 		case <-e.drain.closing:
-			return ClosingRefusal(), true
+			return interruptedRefusal(), true
 		case <-ctx.Done():
 			return e.busyView(v), true
 		}

@@ -54,7 +54,7 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 	defer r.open(ctx)()
 	if e.drain.isClosed() {
 		r.release(false)
-		return ClosingRefusal()
+		return interruptedRefusal()
 	}
 	m.beginRun(f.record)
 	var out Outcome

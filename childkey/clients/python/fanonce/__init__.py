@@ -514,7 +514,7 @@ _BY_CODE = {
     "transaction-failed": _row(_UNKNOWN, _STOP, "the callee's transaction failed"),
     "key-not-found": _row(_UNKNOWN, _STOP, "the callee has no record of the key"),
     "method-not-allowed": _row(_REJECTED, _STOP, "refused before the claim: the address is a look-up"),
-    "not-claimed": _row(_REJECTED, _RETRY, "refused before the claim: the callee is busy, and never sent the claim to its store"),
+    "not-claimed": _row(_REJECTED, _RETRY, "refused before the claim: the callee never sent it to its store"),
     "store-unavailable": _row(_UNKNOWN, _RETRY, "the callee's store is unavailable, or the fate of its commit unknown"),
 }
 

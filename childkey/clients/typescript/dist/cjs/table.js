@@ -33,7 +33,7 @@ exports.CODES = new Map([
     ['transaction-failed', row('Unknown', 'stop', "the callee's transaction failed")],
     ['key-not-found', row('Unknown', 'stop', 'the callee has no record of the key')],
     ['method-not-allowed', row('Rejected', 'stop', 'refused before the claim: the address is a look-up')],
-    ['not-claimed', row('Rejected', 'retry', "refused before the claim: the callee is busy, and never sent the claim to its store")],
+    ['not-claimed', row('Rejected', 'retry', "refused before the claim: the callee never sent it to its store")],
     ['store-unavailable', row('Unknown', 'retry', "the callee's store is unavailable, or the fate of its commit unknown")],
 ]);
 const STATUSES = new Map([
