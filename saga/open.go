@@ -82,7 +82,7 @@ var anyKey = childkey.MustParse("any")
 func checkOperations(p *engine.Plan, client *sdk.Client) error {
 	for _, s := range p.Steps {
 		for _, a := range []*engine.Address{&s.Address, s.Undo} {
-			if a == nil || a.Shape == engine.Function {
+			if a == nil || a.Shape == engine.Function || a.MakesNoCall() {
 				continue
 			}
 			if client == nil {

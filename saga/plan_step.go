@@ -12,7 +12,7 @@ import (
 type StepInfo struct {
 	Name                                     string // of its entries: "service.operation", with discriminators in brackets
 	Service, Operation                       string
-	Shape                                    string // method and path of the call; "function": it is a [StepFunc]
+	Shape                                    string // method and path of the call; "function": it is a [StepFunc]; "sleep" or "sleep-until": a sleep
 	Undo                                     string // the name of its undo; "": none
 	Pivot, Retriable, ReadOnly, Irreversible bool
 	Optional                                 bool     // see [StepRef.Optional]
@@ -27,6 +27,9 @@ type StepInfo struct {
 
 // IsFunction reports whether the step is a [StepFunc].
 func (s StepInfo) IsFunction() bool { return s.Shape == engine.Function }
+
+// IsSleep reports whether the step is a [Sleep] or [SleepUntil]: it makes no call.
+func (s StepInfo) IsSleep() bool { return engine.Address{Shape: s.Shape}.MakesNoCall() }
 
 // PlanSteps returns the steps of a plan that a journal keeps, in the order of their declaration. It
 // needs no definition. It does no I/O. A journal keeps neither times nor types: Attempts, Timeout

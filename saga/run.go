@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -28,7 +29,7 @@ func Scope(scope string) RunOption { return func(r *journal.StartRequest) { r.Sc
 
 // Request returns what starts the saga with that key and input: for journals
 // that store it as part of a transaction of yours. No engine executes it until
-// one claims it. Its errors are [ErrInvalidKey] and [ErrEncode], and [ErrNoDefinition]
+// one claims it. Its errors are [ErrInvalidKey], [ErrEncode] and [ErrConfig] (of [StartAt]), and [ErrNoDefinition]
 // of a Definition that [Define] did not make.
 func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOption) (journal.StartRequest, error) {
 	p := d.enginePlan()
@@ -46,6 +47,8 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 		return req, fmt.Errorf("%w: scope of %d bytes, at most %d", ErrInvalidKey, len(req.Scope), journal.MaxScopeBytes)
 	case childkey.CheckScope(req.Scope) != nil:
 		return req, fmt.Errorf("%w: %w", ErrInvalidKey, childkey.CheckScope(req.Scope))
+	case time.Until(req.At) > MaxDuration:
+		return req, field("StartAt", engine.TooLong(time.Until(req.At)))
 	}
 	var err error
 	if req.Input, err = contract.Encode(in); err != nil {
@@ -79,6 +82,9 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 //     sealed with.
 //   - [ErrNotStarted]: this call has started nothing. An earlier call with the key may have.
 //   - [ErrFateUnknown]: this call may have started the saga.
+//
+// A saga may sleep for months ([Sleep], [StartAt]), and Run waits for that, too. The text of ErrDetached then says until when
+// it sleeps. Start such a saga with [Definition.Start], and Run it for its result when it is due.
 //
 // After ErrDetached, ErrNotStarted and ErrFateUnknown, run the saga again with the same key.
 //

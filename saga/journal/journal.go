@@ -35,7 +35,7 @@ type Journal interface {
 	Leave(ctx context.Context, engine EngineID) error
 
 	// Start stores a new saga: Running, Revision 1. If the request names an engine,
-	// Fence is 1 and FirstClaimedAt is now; else both are zero.
+	// Fence is 1 and FirstClaimedAt is now; else both are zero, and WakeAt is req.At, or now if that is later.
 	//
 	// If there is a saga with its ID, Start returns that saga and false. It returns true
 	// again to the engine that started the saga, if nothing else was written since: that

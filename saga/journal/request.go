@@ -24,6 +24,9 @@ type StartRequest struct {
 	InputHash [32]byte
 	Input     []byte
 	Engine    EngineID // zero: any engine may claim the saga
+	// At is when the saga may first be claimed: the WakeAt that it gets, if that is to come. It is for a request without
+	// Engine. Zero means at once.
+	At time.Time
 	// Trace is the trace context of the call that starts the saga, of at most [MaxTraceBytes] visible
 	// ASCII characters; "": none.
 	Trace string

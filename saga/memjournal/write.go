@@ -30,6 +30,9 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 	}
 	if req.Engine.IsZero() {
 		r.Clean, r.WakeAt = true, now
+		if req.At.After(now) {
+			r.WakeAt = req.At.Round(0).UTC()
+		}
 	} else {
 		r.Fence, r.FirstClaimedAt = 1, now
 	}

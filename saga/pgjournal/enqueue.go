@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,6 +25,8 @@ type StartConfig struct {
 	// Trace is the trace context of the call that starts the saga, as [saga.Tracer].Trace of the engine's
 	// observer returns it. Zero means none.
 	Trace string
+	// At is as [saga.StartAt]'s.
+	At time.Time
 	// Codec is as [Config].Codec, and must be the codec of the journals whose engines run the
 	// saga. A transaction does not tell whether they have one. A saga that is started without it
 	// is stored as plain text. Journals with a codec refuse to execute such a saga, unless it
@@ -71,7 +74,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	if d == nil {
 		return false, fmt.Errorf("%w: no definition", ErrArgument)
 	}
-	req, err := d.Request(key, in, saga.Scope(cfg.Scope))
+	req, err := d.Request(key, in, saga.Scope(cfg.Scope), saga.StartAt(cfg.At))
 	if err != nil {
 		return false, err
 	}

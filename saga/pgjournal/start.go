@@ -65,6 +65,9 @@ func newRecord(req *journal.StartRequest, at time.Time) journal.Record {
 	}
 	if req.Engine.IsZero() {
 		r.Clean, r.WakeAt = true, r.CreatedAt
+		if at := req.At.Truncate(time.Microsecond); at.After(r.WakeAt) {
+			r.WakeAt = at.UTC()
+		}
 	} else {
 		r.FirstClaimedAt = r.CreatedAt
 	}

@@ -80,6 +80,7 @@ var startColumns = []column[starting]{
 	col("key", func(r *starting) string { return r.Key.String() }),
 	col("input", func(r *starting) []byte { return r.input }),
 	col("fence", func(r *starting) int64 { return firstFence(r.StartRequest) }),
+	col("start_at", func(r *starting) pgtype.Timestamptz { return toTimestamp(r.At) }),
 }
 
 func (s statements) start(reqs ...starting) pgkit.Statement {

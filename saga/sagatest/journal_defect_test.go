@@ -60,6 +60,12 @@ var defects = []defect{
 			return r, true, err
 		}
 	}, []string{"start: one of 32 wins, 20 times", "start: a duplicate gets the saga and changes nothing", "start: nobody's saga is claimed at once"}},
+	{"starts at once what is to start later", func(m *mutant) {
+		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
+			req.At = time.Time{}
+			return m.Journal.Start(ctx, req)
+		}
+	}, []string{"start: with At nobody's saga is claimed then"}},
 	{"does not know a repeated start", func(m *mutant) {
 		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			if r, err := m.Read(ctx, req.ID); err == nil {

@@ -74,6 +74,7 @@ var startRules = []rule{
 	{"start: a duplicate gets the saga and changes nothing", duplicateStart},
 	{"start: repeated after a lost answer it knows itself", repeatedStart},
 	{"start: nobody's saga is claimed at once", startForNobody},
+	{"start: with At nobody's saga is claimed then", startAt},
 	{"start: large inputs and keys survive", largeStart},
 }
 
@@ -167,6 +168,31 @@ func startForNobody(c *check) {
 	claimed = c.claim(c.heartbeat(long), 10)
 	want(c, "claimed again", len(claimed), 1)
 	want(c, "FirstClaimedAt of the second claim", claimed[0].FirstClaimedAt.Equal(first.FirstClaimedAt), true)
+}
+
+func startAt(c *check) {
+	now := c.start(c.heartbeat(long)).Now // by the journal's clock
+	startIn := func(wait time.Duration) journal.Record {
+		req := request(journal.EngineID{})
+		req.At = now.Add(wait)
+		r, _, err := c.journal.Start(c.Context(), req)
+		c.must("Start", err)
+		c.wantUnchanged(r)
+		want(c, "FirstClaimedAt is zero", r.FirstClaimedAt.IsZero(), true)
+		return r
+	}
+	later, late := startIn(time.Hour), startIn(-time.Hour)
+	if off := later.WakeAt.Sub(now) - time.Hour; off.Abs() > time.Millisecond {
+		c.Fatalf("WakeAt is %v from the At of the request", off)
+	}
+	want(c, "WakeAt with an At that is over", late.WakeAt, late.CreatedAt)
+	claimed := c.claim(c.heartbeat(long), 10)
+	want(c, "claimed sagas", len(claimed), 1)
+	want(c, "the saga that is claimed", claimed[0].ID, late.ID)
+	now = c.read(late.ID).Now
+	startIn(time.Second)
+	engine := c.heartbeat(long)
+	c.eventually("the claim at its time", func() bool { return len(c.claim(engine, 10)) == 1 })
 }
 
 func largeStart(c *check) {

@@ -38,6 +38,9 @@ func fillBackoff(b, defaults retry.Backoff) retry.Backoff {
 
 // Attempts returns how often the step is tried; 0: as often as time allows.
 func (s *Step) Attempts() int {
+	if s.isSleep() {
+		return 0
+	}
 	if s.Policy.Attempts == 0 && !s.Retriable {
 		return DefaultAttempts
 	}

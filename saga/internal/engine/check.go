@@ -209,7 +209,7 @@ func (d *Draft) checkMarks() {
 
 // isBare reports whether the step lacks an undo and every mark for compensation.
 func (s *Step) isBare() bool {
-	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.ReadOnly && !s.Irreversible
+	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.leavesNothing()
 }
 
 // checkPivot finds the pivot and checks the steps before, after and beside it.
@@ -234,7 +234,7 @@ func (d *Draft) checkPivot() {
 		case s.IsPivot || before[p.pivot.Index][s.Index]:
 		case !before[s.Index][p.pivot.Index]:
 			d.noteMisplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
-		case !s.Retriable:
+		case !s.Retriable && !s.isSleep():
 			d.noteMisplaced(s, "it runs after the pivot and is not Retriable")
 		}
 	}
@@ -261,7 +261,7 @@ func (p *Plan) inferPivot(before [][]bool) {
 	}
 	for _, s := range p.Steps {
 		ahead, behind := before[only.Index][s.Index], before[s.Index][only.Index]
-		if s != only && !ahead && (!behind || !s.Retriable) {
+		if s != only && !ahead && (!behind || !s.Retriable && !s.isSleep()) {
 			return
 		}
 	}
@@ -273,13 +273,13 @@ func (p *Plan) inferPivot(before [][]bool) {
 func (d *Draft) checkUndos() {
 	p := d.Plan
 	before := p.ancestors()
+	p.markSleeps(before)
 	for _, s := range p.Steps {
-		forwardOnly := s.Retriable && s.Undo == nil && !s.leavesNothing()
-		if !s.isBare() && !forwardOnly {
+		if !s.isBare() && !s.isForwardOnly() {
 			continue
 		}
 		for _, other := range p.Steps {
-			if other != s && other.canFail() && !before[s.Index][other.Index] {
+			if other != s && (other.canFail() || s.isBare() && other.isSleep()) && !before[s.Index][other.Index] {
 				d.Problem(fmt.Errorf("%w: step %s has no undo, and %s can fail after it", ErrMissingUndo, s.Name, other.Name))
 				break
 			}

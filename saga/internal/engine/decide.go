@@ -63,6 +63,10 @@ func (p *progress) decideForward(now time.Time) decision {
 		if l.isOver() || l.isRunning() || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
+		if s.isSleep() { // moveSleeps ends it
+			d.sooner(l.retryAt, now)
+			continue
+		}
 		d.sooner(p.limit(s), now)
 		p.offer(&d, task{s, false}, now)
 	}
@@ -218,11 +222,11 @@ func (p *progress) isOutputMissing(s *Step) bool {
 	return false
 }
 
-// hasLaterCall reports whether a call will be tried later.
+// hasLaterCall reports whether a call will be tried later. A sleep is none: no person waits for months to hear of a failure.
 func (p *progress) hasLaterCall(now time.Time) bool {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		if !l.isOver() && p.isEnabled(s) && !p.isSpent(s, now) {
+		if !l.isOver() && !s.isSleep() && p.isEnabled(s) && !p.isSpent(s, now) {
 			return true
 		}
 	}

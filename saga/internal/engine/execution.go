@@ -152,6 +152,9 @@ func (x *execution) execute() error {
 		x.giveUpHung()
 		x.noteRunning()
 		x.skip()
+		if err := x.moveSleeps(); err != nil {
+			return x.setAside(err)
+		}
 		d := x.progress.decide(x.now())
 		if d.status == journal.Completed { // maybe without a call, by a person's word
 			if err := x.checkReadable(); err != nil {

@@ -280,7 +280,7 @@ func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.
 		if failed && (entry.Undo || !compensating) {
 			entry.Pending = true
 		}
-		if entry.Pending {
+		if entry.Pending && !isOpenSleep(entry) {
 			entry.Attempts, entry.RetryAt = 0, time.Time{}
 			if entry.Undo || !compensating {
 				entry.Code = "" // else a forgotten key would not be sent again

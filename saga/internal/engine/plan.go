@@ -16,7 +16,8 @@ type Plan struct {
 	Name    string
 	Version int
 	Steps   []*Step
-	pivot   *Step // nil: none
+	pivot   *Step   // nil: none
+	sleeps  []*Step // in the order of Steps
 
 	Timeout     time.Duration // 0: none
 	UndoBudget  time.Duration
@@ -51,6 +52,7 @@ type Step struct {
 	// the plan is checked: it has a When, or needs the output of a step that can be skipped.
 	Optional, Conditional bool
 	When                  *Node // a bool: whether it runs; nil: always
+	pastReturn            bool  // of a sleep; see markSleeps
 
 	AttemptTimeout time.Duration
 	Timeout        time.Duration // 0: none of its own
@@ -67,17 +69,20 @@ type Step struct {
 type Address struct {
 	Service, Operation string
 	Discriminators     []string
-	Shape              string // "POST /path", or function
+	Shape              string // "POST /path", function, or that of a sleep
 }
 
 // Function is the shape of a step or undo without an operation.
 const Function = "function"
 
 // canFail reports whether the step may end the saga by its failure.
-func (s *Step) canFail() bool { return !s.Retriable }
+func (s *Step) canFail() bool { return !s.Retriable && !s.pastReturn }
 
 // leavesNothing reports whether compensation skips the step although its call completed.
-func (s *Step) leavesNothing() bool { return s.ReadOnly || s.Irreversible }
+func (s *Step) leavesNothing() bool { return s.ReadOnly || s.Irreversible || s.isSleep() }
+
+// isForwardOnly reports whether the step has an effect that nothing undoes, and works in the end.
+func (s *Step) isForwardOnly() bool { return s.Retriable && s.Undo == nil && !s.leavesNothing() }
 
 func (p *Plan) find(name string) *Step {
 	for _, s := range p.Steps {

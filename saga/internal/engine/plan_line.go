@@ -40,7 +40,8 @@ func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
 //	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ optional][ conditional][ undo NAME SHAPE][ after NAME, NAME]
 //
 // A name has the discriminators in brackets, see [Address.Name]. Only a quoted one can have a comma
-// or a bracket. A shape has no space but the one behind its method.
+// or a bracket. A shape has no space but the one behind its method. That of a sleep is a word, which older builds do not
+// know: they leave the saga to others. A sleep has no undo, and no mark but the last.
 func (p *Plan) line(s *Step) string {
 	var b strings.Builder
 	b.WriteString(s.Name + " " + s.Address.Shape)
@@ -129,6 +130,7 @@ func parsePlan(r journal.PlanRecord) (*Plan, error) {
 		return nil, fmt.Errorf("%w: %s", ErrCycle, strings.Join(cycle, " after "))
 	}
 	p.descend()
+	p.markSleeps(p.ancestors())
 	return p, nil
 }
 
@@ -142,12 +144,15 @@ func (l *line) parse(s *Step) (after []string, err error) {
 	}
 	s.Name = s.Address.Name()
 	for _, m := range s.marks() {
-		*m.is = l.word(m.text)
+		*m.is = (!s.isSleep() || m.is == &s.Conditional) && l.word(m.text)
 	}
-	if l.word("undo") {
+	if !s.isSleep() && l.word("undo") {
 		undo, err := l.skipSpace().address()
 		if err != nil {
 			return nil, fmt.Errorf("undo of %s: %w", s.Name, err)
+		}
+		if undo.MakesNoCall() {
+			return nil, fmt.Errorf("undo of %s: %s makes no call", s.Name, undo.Name())
 		}
 		s.Undo = &undo
 	}
@@ -193,7 +198,7 @@ func (l *line) cut(text string) (ok bool) {
 
 var (
 	nameSyntax  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._/-]*?)\.([A-Za-z0-9][A-Za-z0-9._/-]*)`)
-	shapeSyntax = regexp.MustCompile(`^ (function|[A-Z]+ /[^ ]*)`)
+	shapeSyntax = regexp.MustCompile(`^ (function|sleep-until|sleep|[A-Z]+ /[^ ]*)`)
 	plainSyntax = regexp.MustCompile(`^[^",\[\]]*`)
 )
 

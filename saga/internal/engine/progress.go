@@ -49,6 +49,9 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 		l := loaded.leg(task{s, e.Undo})
 		*l = toLeg(e, trusted)
 		l.keepInPast(r.Now)
+		if s.isSleep() {
+			l.loadSleep(s, e)
+		}
 	}
 	if !trusted {
 		loaded.doubt()
@@ -101,7 +104,7 @@ func (p *progress) doubt() {
 	for i := range p.plan.Steps {
 		// An owner writes the outcome of a step before it begins the next steps, and what is opened before it begins
 		// that.
-		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() {
+		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() && !s.isSleep() {
 			f.maybe = p.status == journal.Running && !s.opens() && p.isEnabled(s) || f.isKnown()
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
@@ -246,6 +249,7 @@ func (p *progress) canTell() bool {
 // tell puts all of the owner's knowledge into the next write. This includes calls that an earlier
 // owner may have sent, and attempts that were not worth a write.
 func (p *progress) tell(now time.Time) {
+	p.tellSleeps(now)
 	for i := range p.plan.Steps {
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if l.maybe && !l.isKnown() {

@@ -30,7 +30,9 @@ func (e *Engine) start(ctx context.Context, req journal.StartRequest, toTheEnd b
 	if !l.isValid() && !e.isClosing() {
 		return e.find(ctx, req)
 	}
-	req.Engine = l.id
+	if req.At.IsZero() {
+		req.Engine = l.id
+	}
 	stored := make(chan *started, 1) // buffered: the caller may be gone
 	over := make(chan struct{})
 	if !e.begin(func() {
@@ -127,6 +129,9 @@ func (e *Engine) store(ctx context.Context, l *lease, req *journal.StartRequest,
 	case err != nil:
 		s.err = notStartedError(err)
 		return false
+	case created && req.Engine.IsZero(): // any engine gets it, at its time
+		e.wakes.add(time.Now().Add(s.record.WakeAt.Sub(s.record.Now)))
+		e.look()
 	case created: // maybe by a call beside this one, with another input
 		e.mu.Lock()
 		s.execution, own = e.enlist(l, &s.record, startedHere, asked)

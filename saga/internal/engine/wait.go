@@ -115,11 +115,19 @@ func (e *Engine) wait(ctx context.Context, r journal.Record, x *execution) (last
 			return r, false, err
 		}
 		if ctx.Err() != nil && r.Status.Active() {
-			return r, false, detachedError(Ended(ctx))
+			return r, false, detachedError(endedAsleep(ctx, &r))
 		}
 		x = e.executing(r.ID)
 	}
 	return r, false, nil
+}
+
+// endedAsleep is Ended, for a caller that waits for r. It says so if nothing is to happen soon.
+func endedAsleep(ctx context.Context, r *journal.Record) error {
+	if asleepFor(r) <= 0 {
+		return Ended(ctx)
+	}
+	return fmt.Errorf("it sleeps until %s: %w", r.WakeAt.UTC().Format(time.RFC3339), Ended(ctx))
 }
 
 // shortPause is how long a waiting Run waits before it looks for the second time.
@@ -173,13 +181,18 @@ func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 			return journal.Change{}, conflictError(r, "only a running or compensating saga waits by itself")
 		}
 		c := journal.Change{Wake: true}
+		asleep := r.Fence == 0 // until the time that it was to be started at
 		for _, entry := range r.Entries {
+			if isOpenSleep(entry) {
+				asleep = true
+				continue
+			}
 			if entry.Pending && entry.RetryAt.After(r.Now) {
 				entry.RetryAt = time.Time{}
 				c.Entries = append(c.Entries, entry)
 			}
 		}
-		if len(c.Entries) == 0 && !r.WakeAt.After(r.Now) {
+		if len(c.Entries) == 0 && (asleep || !r.WakeAt.After(r.Now)) {
 			return journal.Change{}, conflictError(r, "no call of it waits")
 		}
 		return c, nil
@@ -223,6 +236,9 @@ func (l *leg) keepInPast(now time.Time) {
 // waitsBeyond reports whether a call waits until after that time to be tried again.
 func (p *progress) waitsBeyond(t time.Time) bool {
 	for i := range p.plan.Steps {
+		if p.plan.Steps[i].isSleep() { // a RetryNow does not end it
+			continue
+		}
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
 			if !l.isEnded() && !l.isRunning() && l.retryAt.After(t) {
 				return true
@@ -237,7 +253,7 @@ func (p *progress) waitsBeyond(t time.Time) bool {
 func (p *progress) endWaits(entries []journal.Entry) {
 	for _, entry := range entries {
 		s := p.plan.find(entry.Step)
-		if s == nil || !entry.Pending || !entry.RetryAt.IsZero() {
+		if s == nil || s.isSleep() || !entry.Pending || !entry.RetryAt.IsZero() {
 			continue
 		}
 		if l := p.leg(task{s, entry.Undo}); !l.isEnded() && !l.isRunning() && l.entry == entryWritten {
