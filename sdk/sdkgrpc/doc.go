@@ -10,8 +10,9 @@
 // A generated client gets the same from an interceptor: [UnaryClientInterceptor] for grpc-go,
 // [ConnectInterceptor] for connect-go.
 //
-// Every error is a [*retry.Error] for errors.As. That of an interceptor is also a status, with
-// its details. [Status] returns it from either.
+// Every error is a [*retry.Error] for errors.As. Its Status and its text have the HTTP status that stands for the code,
+// such as 400 for FAILED_PRECONDITION. An error of an interceptor is also a gRPC status, with its details. [Status] returns
+// the gRPC status of any of them.
 //
 // The package imports no server. Services use package guardgrpc to deduplicate the calls.
 package sdkgrpc

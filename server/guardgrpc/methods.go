@@ -136,7 +136,7 @@ func (m *Method) effect(d protoreflect.MethodDescriptor) (server.Effect, error) 
 	case level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS && m.plain():
 		return 0, nil
 	}
-	return 0, reject(methodField(full)+".Effect", 0, "declare an Effect, or an idempotency_level in the proto: there is no default")
+	return 0, reject(methodField(full)+".Effect", 0, "declare an Effect or Unguarded, or an idempotency_level in the proto: there is no default")
 }
 
 func (m *Method) keyField(full string, input protoreflect.MessageDescriptor) (protoreflect.FieldDescriptor, error) {
