@@ -130,7 +130,12 @@ func (i *Inbox) Key(m Message) (childkey.Key, error) {
 	if m.Source != "" {
 		parts = []string{m.Source, m.ID}
 	}
-	return i.key(parts...)
+	key, err := i.key(parts...)
+	if err != nil {
+		return key, fmt.Errorf("%w: the ID of a message has %d bytes and its Source %d: an ID has 1 to %d, a Source at most as many",
+			server.ErrArgument, len(m.ID), len(m.Source), childkey.MaxDiscriminatorBytes)
+	}
+	return key, nil
 }
 
 func (i *Inbox) key(parts ...string) (childkey.Key, error) {

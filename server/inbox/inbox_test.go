@@ -102,6 +102,7 @@ func TestInbox_keys(t *testing.T) {
 	for _, m := range []inbox.Message{{}, {Source: "s"}, {ID: strings.Repeat("i", 257)}, {Source: strings.Repeat("s", 257), ID: "i"}} {
 		got, err := b.Handle(t.Context(), m, func(context.Context, []byte) error { t.Error("it ran"); return nil })
 		require.ErrorIs(t, err, server.ErrArgument)
+		require.ErrorContains(t, err, fmt.Sprintf("the ID of a message has %d bytes and its Source %d", len(m.ID), len(m.Source)))
 		require.Equal(t, inbox.Dead, got.Result, "it never can run")
 	}
 }
