@@ -32,7 +32,10 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Each alert says which service it is about and what to do, has a section in the guide for people on call, and has a unit test
+// runbookURL is where ONCALL.md is for whoever is woken, with the anchor of a heading behind it.
+const runbookURL = "https://github.com/fanonce/fanonce/blob/HEAD/server/ONCALL.md#"
+
+// Each alert says which service it is about and what to do, leads to its section in the guide for people on call, and has a unit test
 // in which it fires and one in which it is quiet.
 func TestAlerts_areTested(t *testing.T) {
 	t.Parallel()
@@ -51,7 +54,8 @@ func TestAlerts_areTested(t *testing.T) {
 		}
 		require.Contains(t, rule, `summary: "{{ $labels.job }}: `, name)
 		require.Contains(t, rule, "description: ", name)
-		require.Contains(t, string(runbook), "\n## "+name+"\n", "ONCALL.md has no heading for it, and so no anchor for a runbook URL")
+		require.Contains(t, string(runbook), "\n## "+name+"\n", "ONCALL.md has no heading for it, and so no anchor for its runbook URL")
+		require.Contains(t, rule, "runbook_url: "+runbookURL+strings.ToLower(name)+"\n", name)
 		fires := regexp.MustCompile(`alertname: ` + name + `\s+exp_alerts:`)
 		require.Regexp(t, fires, string(tests), name)
 		require.Contains(t, string(tests), "alertname: "+name+"}", "%s is not tested where it is quiet", name)
