@@ -19,7 +19,7 @@ import (
 type shop struct{ client *sdk.Client }
 
 func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.Receipt, err error) {
-	fan := s.client.Fanout(ctx)
+	fan := s.client.Fanout(ctx) // a killed shop forgets its own keys, which are in memory, and sends these again
 	sdk.Add(fan, shopapi.Reserve, order.Line)
 	charge := sdk.Add(fan, shopapi.Charge, order.Payment)
 	err = fan.Wait()
@@ -47,6 +47,8 @@ func main() {
 		"inventory": {URL: "http://localhost:8080"}, "payment": {URL: "http://localhost:8081"},
 	}}) // a Service has a HeaderFunc, for an Authorization
 	check(err)
+	// In memory: a shop that was killed runs the order again, and inventory and payment answer its calls as before. With a
+	// pgstore.Store it also replays its own answers, and several shops can run beside each other.
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "shop"})
 	check(err)
 	mux := http.NewServeMux()
