@@ -66,9 +66,9 @@ func Fence(ctx context.Context) int64 {
 	return 0
 }
 
-// Attempt returns which attempt at the work of its key this run is, from 1: one more than earlier runs failed by
-// themselves, as with a 5xx, or died with their process. A run that a shutdown, its lease or its store ended is no
-// attempt, and neither is one that settled with [Release]. It is 0 outside a run.
+// Attempt returns which attempt at the work of its key this run is. The first run is attempt 1. Each earlier run that
+// failed by itself, as with a 5xx, or died with its process adds one. A run that a shutdown, its lease or its store ended
+// adds none, and neither does one that settled with [Release]. Attempt is 0 outside a run.
 func Attempt(ctx context.Context) int {
 	if a := engine.From(ctx); a != nil {
 		return a.Number()

@@ -35,7 +35,7 @@ import (
 // An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
 // every further call too, without its Err, beside the problem that was stored. After any other error nothing is
 // stored, and what follows is as the effect class says. The same holds after a panic, which goes on to Do's caller.
-// It also holds after a Response whose status is not 200 to 999; the error is [ErrNotStorable]. So is a type of which JSON loses a part, with [contract.ErrType].
+// It also holds after a Response whose status is not 200 to 999; the error is [ErrNotStorable].
 //
 // work's ctx is a run's ctx: the store's transaction, [Barrier], [store.OnComplete], [Settle] and the others work in
 // it. Its parent key is the hop key of key, with the task's scope and namespace ([childkey.Hop]).
@@ -176,8 +176,8 @@ var problemLine = record.Line{Name: "Content-Type", Value: wire.ProblemContentTy
 // and replayed true. Every caller, the first too, gets the result as [contract.Decode] reads its JSON, so that all get
 // the same. With an error the result is the zero Out. The key is bound to the JSON of in.
 //
-// Everything else is as in [Guard.Do]. Input or a result that is not JSON is an error wrapping [ErrArgument] or
-// [ErrNotStorable].
+// Everything else is as in [Guard.Do]. Input that is not JSON is an [ErrArgument], and a result that is not JSON an
+// [ErrNotStorable]. A type of which JSON loses a part is an ErrArgument that matches [contract.ErrType].
 func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in In,
 	fn func(context.Context, In) (Out, error),
 ) (out Out, replayed bool, err error) {

@@ -6,7 +6,7 @@ import "github.com/fanonce/fanonce/server/store"
 type (
 	// Fate is what [Barrier] tells an undo about the forward call: [Ran], [NeverRan] or [MaybeRan].
 	Fate = store.Fate
-	// State is the state of a key.
+	// State is the state of a key, from [StateInProgress] to [StateCancelled].
 	State = store.State
 	// RefusedError is returned by [Guard.Do] for a call that did not run
 	// and has no answer.

@@ -258,8 +258,8 @@ func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
 	return out, nil
 }
 
-// Reconcile makes the keys of Opaque runs unknown whose owners have been dead for a [Config].Lease, as the next call with the
-// key would: people and alerts then see them although nobody calls. A key whose owners died too often becomes quarantined.
+// Reconcile makes an Opaque key unknown once its owner has been dead for a [Config].Lease, as the next call with the key
+// would: people and alerts then see it although nobody calls. A key whose owners died too often becomes quarantined.
 // It does so for the keys of every guard over the store, at most 1,000 in one call.
 //
 // Then it asks the routes' Reconcile about the Opaque runs that died or failed and are

@@ -150,8 +150,8 @@ const (
 //
 // A conflict of transactions rolls a [Transactional] run back, and next runs again in the same call, twice at most. Each
 // run has a request and a ResponseWriter of its own, and shares the values of the request's ctx with the run before. So
-// put the guard directly before the handler. What lies between them must be able to run twice in one request: a router
-// that notes in the ctx how far it came, as chi does before a Mount, is not. The folder examples/integrations/frameworks
+// put the guard directly before the handler. What lies between them must be able to run twice in one request. A router
+// that notes in the ctx how far it came, as chi does before a Mount, cannot. The folder examples/integrations/frameworks
 // shows what to do.
 //
 // A panic of next settles the key as its effect class says. Then it goes on to a middleware around the guard, or to

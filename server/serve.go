@@ -14,7 +14,7 @@ import (
 	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
-// DefaultStopTimeout is the [Stop].Timeout of a zero. Many platforms kill a process 30 s after they asked it to end.
+// DefaultStopTimeout is what a zero [Stop].Timeout means. Many platforms kill a process 30 s after they asked it to end.
 const DefaultStopTimeout = 25 * time.Second
 
 // A Stop says how [Guard.Serve] stops. The zero Stop begins at once, and takes [DefaultStopTimeout] at most.
@@ -51,7 +51,7 @@ func (s Stop) check(settle time.Duration) (Stop, error) {
 //	err := guard.Serve(ctx, &http.Server{Addr: ":8080", Handler: mux}, server.Stop{Drain: 5 * time.Second})
 //
 // web listens with TLS if its TLSConfig is not nil. A wrong argument is a [ConfigError], and nothing is served then. If
-// web cannot listen, Serve returns that error at once, and if it fails later, once the guard is shut down. Serve is
+// web cannot listen, Serve returns that error at once. If web fails later, Serve shuts the guard down first. Serve is
 // called once. A service with several guards or listeners does by itself what the example of [Guard.Shutdown] does. An engine
 // of sagas is closed after Serve, with time of its own, and its journal after that: no handler waits for a saga then.
 func (g *Guard) Serve(ctx context.Context, web *http.Server, how Stop) error {
