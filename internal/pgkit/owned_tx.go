@@ -14,7 +14,7 @@ import (
 
 // Why an [OwnedTx] cannot be committed, or refuses a statement.
 var (
-	ErrTxOwned = errors.New("the transaction ends by itself: leave Commit and Rollback out, or call Begin for a savepoint")
+	ErrTxOwned = errors.New("the transaction ends by itself: leave Commit and Rollback out, or use a savepoint")
 	ErrTxEnded = errors.New("the transaction has ended")
 	ErrTxBusy  = errors.New("the transaction still has open rows")
 	// ErrTxFailed: a COMMIT would hide the statement that failed.

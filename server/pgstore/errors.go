@@ -26,7 +26,7 @@ var (
 	ErrNoTx = errors.New("pgstore: no transaction in this context: only a Transactional run, a completion hook and OnceFunc have one")
 	// ErrTxOwned: a handler tried to end the transaction that it runs in. It
 	// ends with the run: committed with the answer, or rolled back.
-	ErrTxOwned = errors.New("pgstore: the transaction ends with its run: leave Commit and Rollback out, or call Begin for a savepoint")
+	ErrTxOwned = errors.New("pgstore: the transaction ends with its run: leave Commit and Rollback out, or use a savepoint")
 	// ErrTxEnded: the run that the transaction belonged to is over.
 	ErrTxEnded = errors.New("pgstore: transaction has ended")
 	// ErrTxFailed: a statement of the transaction failed, or its COMMIT. No row is

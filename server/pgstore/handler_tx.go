@@ -252,10 +252,9 @@ func (t *handlerTx) prepareArgs(ctx context.Context, args []any) (pgx.Tx, []any)
 }
 
 // OnComplete makes fn part of the completion of the Keyed run that ctx belongs to. After the
-// handler has returned, fn runs in the transaction that records the answer. Both are committed or
-// neither. It runs for every answer that is stored, and so for a 402 or a 422 too. Register fn once
-// the answer is decided. If fn returns an error the run has failed. fn may run again after a
-// conflict.
+// handler has returned a status below 400, fn runs in the transaction that records the answer.
+// Both are committed or neither. After a refusal that is stored, such as a 402, it runs only with
+// server.KeepRows. If fn returns an error the run has failed. fn may run again after a conflict.
 //
 // It returns what [store.OnComplete] returns, as for a ctx of no run. It does
 // not block.
