@@ -38,7 +38,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// true "order-42"
-	// childkey: bad key: byte 0x20 at offset 5
+	// childkey: bad key: byte 0x20 at offset 5; a key has visible ASCII characters, without " , and \
 }
 
 func ExampleNew() {

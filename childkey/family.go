@@ -38,7 +38,7 @@ func (f *Family) Parent() Key {
 // another payload, and [ErrEmpty] if f is nil.
 func (f *Family) Use(child Key, payload [32]byte) error {
 	if f == nil {
-		return fmt.Errorf("%w: family", ErrEmpty)
+		return fmt.Errorf("%w: the Family is nil", ErrEmpty)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

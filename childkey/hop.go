@@ -72,7 +72,7 @@ func checkNamespace(namespace string) error {
 	}
 	for i := range len(namespace) {
 		if c := namespace[i]; !nameByte(c, i == 0) && (c != ':' || i == 0) {
-			return fmt.Errorf("%w: namespace %q: byte 0x%02x at offset %d", ErrBadName, namespace, c, i)
+			return badName("namespace", namespace, i)
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func Parse(text string) (Key, error) {
 	}
 	for i := range len(text) {
 		if c := text[i]; c < 0x21 || c > 0x7e || strings.IndexByte(`",\`, c) >= 0 {
-			return Key{}, fmt.Errorf("%w: byte 0x%02x at offset %d", ErrBadKey, c, i)
+			return Key{}, fmt.Errorf("%w: byte 0x%02x at offset %d; a key has visible ASCII characters, without \" , and \\", ErrBadKey, c, i)
 		}
 	}
 	if quoted == "" {

@@ -72,7 +72,7 @@ func (k *Keyed) Derive(parent Key, service, operation string, discriminators ...
 // [Keyed.Derive].
 func (k *Keyed) Sum(parent Key, service, operation string, discriminators ...string) (Hash, error) {
 	if k == nil || k.kid == "" {
-		return Hash{}, fmt.Errorf("%w: keyed derivation, use NewKeyed", ErrEmpty)
+		return Hash{}, fmt.Errorf("%w: the Keyed is nil or zero, use NewKeyed", ErrEmpty)
 	}
 	if err := checkTuple(parent, service, operation, discriminators); err != nil {
 		return Hash{}, err

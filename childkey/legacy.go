@@ -18,7 +18,7 @@ func Legacy(parent Key, service, operation string) (Key, error) {
 		return Key{}, err
 	}
 	if i := strings.IndexByte(parent.String(), ':'); i >= 0 {
-		return Key{}, fmt.Errorf("%w: parent key has a colon at offset %d", ErrBadKey, i)
+		return Key{}, fmt.Errorf("%w: parent key has a colon at offset %d, which would make two keys one", ErrBadKey, i)
 	}
 	var buf [maxTupleBytes]byte
 	b := append(buf[:0], parent.String()...)

@@ -24,10 +24,16 @@ func checkName(what, name string) error {
 	}
 	for i := range len(name) {
 		if !nameByte(name[i], i == 0) {
-			return fmt.Errorf("%w: %s %q: byte 0x%02x at offset %d", ErrBadName, what, name, name[i], i)
+			return badName(what, name, i)
 		}
 	}
 	return nil
+}
+
+// badName is the error for a name that cannot have its byte at offset i.
+func badName(what, name string, i int) error {
+	return fmt.Errorf("%w: %s %q: byte 0x%02x at offset %d; a name has letters, digits and ._/-, and begins with a letter or a digit",
+		ErrBadName, what, name, name[i], i)
 }
 
 func nameByte(c byte, first bool) bool {

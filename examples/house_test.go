@@ -34,15 +34,15 @@ var rooms = []struct {
 	may    []string
 }{
 	{"childkey", []string{uuid}},
-	{"retry", []string{"childkey", retryablehttp}},
-	{"sdk", []string{"childkey", "retry"}},
-	{"saga", []string{"childkey", "retry", "sdk", "saga/journal", "saga/internal/engine"}},
-	{"saga/internal/engine", []string{"childkey", "retry", "sdk", "saga/journal"}},
+	{"retry", []string{"childkey", "internal/errtext", retryablehttp}},
+	{"sdk", []string{"childkey", "retry", "internal/errtext"}},
+	{"saga", []string{"childkey", "retry", "sdk", "saga/journal", "saga/internal/engine", "internal/errtext"}},
+	{"saga/internal/engine", []string{"childkey", "retry", "sdk", "saga/journal", "internal/errtext"}},
 	{"saga/journal", []string{"childkey", "retry"}},
 	{"saga/gauges", []string{"saga/journal", "internal/monitor"}},
 	{"saga/memjournal", []string{"childkey", "retry", "saga/journal"}},
 	{"saga/sagatest", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal"}},
-	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/pgkit", "internal/pgkit/component", pgx}},
+	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/errtext", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server", []string{"childkey", "server/store", "server/internal/engine", "server/internal/record"}},
 	{"server/store", []string{"childkey", "server/internal/runctx"}},
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
@@ -57,12 +57,13 @@ var rooms = []struct {
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/answertest", []string{"childkey", "retry"}},
 	{"internal/benchkit", nil},
+	{"internal/errtext", nil},
 	{"internal/monitor", nil},
 	{"internal/npmtest", nil},
 	{"internal/pgkit", []string{pgx}}, // not its component, which stands on it
 	{"internal/pgkit/component", []string{"internal/pgkit", pgx}},
 	{"internal/pgkittest", []string{"server/pgtest", pgx}},
-	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", "internal/pgkit/component", pgx}},
+	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/errtext", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server/pgtest", []string{pgx}},
 	// The examples show the library as its users have it: without its internal packages.
 	{"examples", []string{

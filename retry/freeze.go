@@ -34,7 +34,7 @@ var ours = slices.Concat(Fanonce().Headers, []string{wire.HeaderKey})
 // freeze checks the call, copies it and returns its URL. Its error wraps ErrInvalid.
 func (f *frozenCall) freeze(call *Call, c *carrier) (*url.URL, error) {
 	if !isToken(call.Method) || call.Method == http.MethodConnect {
-		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
+		return nil, fmt.Errorf("%w: Method: %q is no HTTP method", ErrInvalid, call.Method)
 	}
 	u, err := call.target()
 	if err != nil {
@@ -165,11 +165,11 @@ var connection = map[string][]string{
 // connection in hand, nothing shows that nothing was sent.
 func checkHeader(name string, values []string) error {
 	if !isToken(name) {
-		return fmt.Errorf("%w: Header: name %q", ErrInvalid, name)
+		return fmt.Errorf("%w: Header: %q is no header name", ErrInvalid, name)
 	}
 	if passes, ok := connection[http.CanonicalHeaderKey(name)]; ok && len(values) > 0 {
 		if len(values) > 1 || !slices.Contains(passes, strings.ToLower(values[0])) {
-			return fmt.Errorf("%w: Header: %s belongs to the connection", ErrInvalid, name)
+			return fmt.Errorf("%w: Header: %s belongs to the connection, which the client makes", ErrInvalid, name)
 		}
 	}
 	for _, v := range values {
@@ -257,11 +257,11 @@ func prepareURL(u *url.URL, host string) error {
 	}
 	if given := u.Port(); given != "" {
 		if _, err := strconv.ParseUint(given, 10, 16); err != nil {
-			return fmt.Errorf("%w: URL: port %s", ErrInvalid, given)
+			return fmt.Errorf("%w: URL: port %s is not from 1 to 65535", ErrInvalid, given)
 		}
 	}
 	if host = cmp.Or(host, u.Host); !isValidHost(host) {
-		return fmt.Errorf("%w: host %q", ErrInvalid, host)
+		return fmt.Errorf("%w: URL: host %q", ErrInvalid, host)
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return nil

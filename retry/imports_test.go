@@ -15,6 +15,7 @@ func TestImports(t *testing.T) {
 	}
 	allowed := []string{
 		"github.com/fanonce/fanonce/retry", "github.com/fanonce/fanonce/childkey",
+		"github.com/fanonce/fanonce/internal/errtext",
 		"github.com/google/uuid", // of childkey
 		"github.com/hashicorp/go-retryablehttp", "github.com/hashicorp/go-cleanhttp",
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/errtext"
 )
 
 // An Outcome says what is known of a call's effect when the caller stops:
@@ -312,7 +313,7 @@ func (e *Error) Error() string {
 		b.WriteString(" (" + e.Evidence + ")")
 	}
 	if e.Err != nil {
-		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "retry: ", ""))
+		b.WriteString(": " + errtext.Of(e.Err))
 	}
 	if !e.Key.IsZero() {
 		b.WriteString(", key digest " + e.Key.Digest())

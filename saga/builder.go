@@ -59,7 +59,7 @@ func Return[In, Out any](b *Builder[In, Out], v Value[Out]) {
 	case b.draft.Result != nil:
 		b.draft.Problem(fmt.Errorf("%w: Return was called twice", ErrValue))
 	case v.node == nil || v.node.Draft != b.draft:
-		b.draft.Problem(fmt.Errorf("%w: the result is of no saga, of another one, or of a nil function", ErrValue))
+		b.draft.Problem(fmt.Errorf("%w: the result is no value of this plan, or one of a nil function", ErrValue))
 	default:
 		b.draft.Result = v.node
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -54,7 +55,7 @@ func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.C
 		}
 		var out Out
 		if err := op.Codec().Decode(resp.Body, &out); err != nil {
-			return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, err)}
+			return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, errtext.Inner(err))}
 		}
 		return encodeResult(out)
 	}
@@ -173,7 +174,7 @@ func encodeResult(out any) ([]byte, error) {
 	data, err := contract.Encode(out)
 	switch {
 	case err != nil:
-		return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, err)}
+		return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, errtext.Inner(err))}
 	case len(data) > journal.MaxResultBytes:
 		return nil, &engine.NoResult{Err: fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), journal.MaxResultBytes)}
 	}

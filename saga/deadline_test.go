@@ -135,7 +135,7 @@ func TestOpen_backoffBeyondTheRetention(t *testing.T) {
 		})
 		require.ErrorIs(s, err, saga.ErrConfig)
 		require.ErrorIs(s, err, saga.ErrRetention)
-		require.ErrorContains(s, err, "Backoff: saga: plan old version 1:\n\tretention too short: step payment.charge")
+		require.ErrorContains(s, err, "Backoff: plan old version 1:\n\tretention too short: step payment.charge")
 	})
 }
 

@@ -115,7 +115,7 @@ func TestDefine_refuses(t *testing.T) {
 		}, saga.ErrValue, "inventory.reserve"},
 		{"a nil function", func(b *saga.Builder[order, nothing]) {
 			saga.StepFunc[order, nothing, order, nothing](b, "a.a", b.Input(), nil)
-		}, saga.ErrPlan, "step a.a: no function"},
+		}, saga.ErrPlan, "step a.a: the function is nil"},
 		{"a nil undo", func(b *saga.Builder[order, nothing]) { step(b, "a.a").Undo(nil) }, saga.ErrPlan, "step a.a: the undo is nil"},
 		{"a nil undo function", func(b *saga.Builder[order, nothing]) { step(b, "a.a").UndoFunc("a.b", nil) }, saga.ErrPlan, "step a.a"},
 		{"two undos", func(b *saga.Builder[order, nothing]) {
@@ -140,9 +140,9 @@ func TestDefine_refuses(t *testing.T) {
 		{"no value in a path", func(b *saga.Builder[order, nothing]) {
 			saga.Step(b, captureID, b.Input()).At("id", saga.Value[string]{}).ReadOnly()
 		}, saga.ErrValue, "{id}"},
-		{"a function with a path", func(b *saga.Builder[order, nothing]) { step(b, "a.a").At("id", skuOf(b)).ReadOnly() }, saga.ErrPlan, "At: the step is no valid operation"},
-		{"a name without a service", func(b *saga.Builder[order, nothing]) { step(b, "charge") }, saga.ErrPlan, `"charge": the name is not service.operation`},
-		{"a name that is none", func(b *saga.Builder[order, nothing]) { step(b, "pay ment.charge") }, saga.ErrPlan, "not service.operation"},
+		{"a function with a path", func(b *saga.Builder[order, nothing]) { step(b, "a.a").At("id", skuOf(b)).ReadOnly() }, saga.ErrPlan, "At: the step is no operation, or an invalid one"},
+		{"a name without a service", func(b *saga.Builder[order, nothing]) { step(b, "charge") }, saga.ErrPlan, `"charge": the name must be service.operation`},
+		{"a name that is none", func(b *saga.Builder[order, nothing]) { step(b, "pay ment.charge") }, saga.ErrPlan, "the name must be service.operation"},
 		{"an invalid operation", func(b *saga.Builder[order, nothing]) {
 			saga.Step(b, contract.Post[order, hold]("inventory", "reserve", "no-slash"), b.Input())
 		}, contract.ErrInvalid, "inventory reserve"},
@@ -248,13 +248,13 @@ func TestDefine_listsEveryProblem(t *testing.T) {
 	require.ErrorAs(t, err, &plan)
 	require.ErrorIs(t, err, saga.ErrType)
 	for _, text := range []string{
-		"name: ", "version: 0", "input: contract: JSON does not keep all of a value: chan int", "result: contract: JSON does not keep all of a value: func()",
+		"name: ", "version: 0", "input: JSON does not keep all of a value: chan int", "result: JSON does not keep all of a value: func()",
 		`step "a"`, "has no exported field", "there is no Return",
 	} {
 		require.ErrorContains(t, err, text)
 	}
 	_, err = saga.Define[order, nothing]("name", 1, nil)
-	require.ErrorContains(t, err, "no function declares it")
+	require.ErrorContains(t, err, "the function that declares it is nil")
 	require.PanicsWithError(t, err.Error(), func() { saga.MustDefine[order, nothing]("name", 1, nil) })
 }
 
@@ -277,7 +277,7 @@ func TestDefine_listsEveryProblem_besideACycle(t *testing.T) {
 	}
 	for _, text := range []string{
 		"name: ", "a.a is there twice", "wait for each other: c.c after d.d after c.c", "step d.d: a ReadOnly step has nothing to undo",
-		"step e.e: no function", "step f.f: its callee remembers keys for 1h0m0s", "step h.h, pivot g.g: there are two pivots",
+		"step e.e: the function is nil", "step f.f: its callee remembers keys for 1h0m0s", "step h.h, pivot g.g: there are two pivots",
 		"step i.i, pivot g.g: it runs beside the pivot", "step i.i has no undo, and a.a can fail after it",
 	} {
 		require.ErrorContains(t, err, text)
@@ -363,7 +363,7 @@ func TestPlanError_unwraps(t *testing.T) {
 	require.ErrorAs(t, err, &plan)
 	require.Len(t, plan.Problems, 1)
 	require.ErrorIs(t, plan.Problems[0], saga.ErrMissingUndo)
-	require.EqualError(t, plan.Problems[0], "saga: missing undo: step a.a has no undo, and b.b can fail after it")
+	require.EqualError(t, plan.Problems[0], "saga: missing undo: step a.a has no undo, and b.b can fail after it; give it Undo, ReadOnly, Irreversible, Pivot or Retriable")
 }
 
 // take is an operation that names its undo.

@@ -55,7 +55,7 @@ func Define[In, Out any](name string, version int, build func(b *Builder[In, Out
 		d.Problem(fmt.Errorf("result: %w", err))
 	}
 	if build == nil {
-		d.Problem(errors.New("no function declares it"))
+		d.Problem(errors.New("the function that declares it is nil"))
 	} else {
 		build(&Builder[In, Out]{d})
 	}
@@ -66,7 +66,7 @@ func Define[In, Out any](name string, version int, build func(b *Builder[In, Out
 			d.Plan.Steps[i].Needed = true
 		}
 	case reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]():
-		d.Problem(errors.New("there is no Return"))
+		d.Problem(errors.New("there is no Return of the result"))
 	}
 	p, problems := d.Finish(retry.Backoff{Base: DefaultBackoffBase, Cap: DefaultBackoffCap, Jitter: 1})
 	if len(problems) > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
 )
@@ -85,4 +86,6 @@ var (
 )
 
 // field returns an error of the configuration's field name.
-func field(name string, err error) error { return fmt.Errorf("%w: %s: %w", ErrConfig, name, err) }
+func field(name string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrConfig, name, errtext.Inner(err))
+}

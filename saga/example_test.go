@@ -136,7 +136,7 @@ func ExampleDefine() {
 	fmt.Println(err)
 	// Output:
 	// saga: plan transfer version 1:
-	// 	missing undo: step inventory.take has no undo, and payment.charge can fail after it
+	// 	missing undo: step inventory.take has no undo, and payment.charge can fail after it; give it Undo, ReadOnly, Irreversible, Pivot or Retriable
 }
 
 func ExampleStepFunc() {

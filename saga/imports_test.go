@@ -14,7 +14,7 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/fanonce/fanonce/"
 	records := []string{
-		module + "saga/journal", module + "retry", module + "childkey", module + "childkey/",
+		module + "saga/journal", module + "retry", module + "childkey", module + "childkey/", module + "internal/errtext",
 		"github.com/google/uuid", "github.com/hashicorp/go-retryablehttp", "github.com/hashicorp/go-cleanhttp",
 	}
 	for path, more := range map[string][]string{

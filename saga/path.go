@@ -47,10 +47,10 @@ func (u *use[In, Out]) fill(computed any) (In, contract.Operation[In, Out]) {
 func (s *StepRef[In, Out]) At(wildcard string, v Value[string]) *StepRef[In, Out] {
 	switch {
 	case s.use == nil:
-		s.draft.Problem(fmt.Errorf("step %s: At: the step is no valid operation", s.step.Name))
+		s.draft.Problem(fmt.Errorf("step %s: At: the step is no operation, or an invalid one", s.step.Name))
 		return s
 	case v.node == nil || v.node.Draft != s.draft:
-		s.draft.Problem(fmt.Errorf("%w: step %s: the value of {%s} is of no saga, of another one, or of a nil function", ErrValue, s.step.Name, wildcard))
+		s.draft.Problem(fmt.Errorf("%w: step %s: the value of {%s} is no value of this plan, or one of a nil function", ErrValue, s.step.Name, wildcard))
 		return s
 	case s.step.Input == nil:
 		return s // which declare has found

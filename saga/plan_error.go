@@ -1,11 +1,13 @@
 package saga
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 )
 
@@ -49,9 +51,9 @@ type PlanError struct {
 // Error has one line per problem.
 func (e *PlanError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "saga: plan %s version %d:", e.Name, e.Version)
+	fmt.Fprintf(&b, "saga: plan %s version %d:", cmp.Or(e.Name, `""`), e.Version)
 	for _, p := range e.Problems {
-		b.WriteString("\n\t" + strings.ReplaceAll(p.Error(), "saga: ", ""))
+		b.WriteString("\n\t" + errtext.Of(p))
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -42,17 +43,17 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 	}
 	switch {
 	case key.IsZero():
-		return req, fmt.Errorf("%w: %w: key", ErrInvalidKey, childkey.ErrEmpty)
+		return req, fmt.Errorf("%w: %w", ErrInvalidKey, errtext.Inner(childkey.ErrEmpty))
 	case len(req.Scope) > journal.MaxScopeBytes:
 		return req, fmt.Errorf("%w: scope of %d bytes, at most %d", ErrInvalidKey, len(req.Scope), journal.MaxScopeBytes)
 	case childkey.CheckScope(req.Scope) != nil:
-		return req, fmt.Errorf("%w: %w", ErrInvalidKey, childkey.CheckScope(req.Scope))
+		return req, fmt.Errorf("%w: %w", ErrInvalidKey, errtext.Inner(childkey.CheckScope(req.Scope)))
 	case time.Until(req.At) > MaxDuration:
 		return req, field("StartAt", engine.TooLong(time.Until(req.At)))
 	}
 	var err error
 	if req.Input, err = contract.Encode(in); err != nil {
-		return req, fmt.Errorf("%w: %w", ErrEncode, err)
+		return req, fmt.Errorf("%w: %w", ErrEncode, errtext.Inner(err))
 	}
 	if len(req.Input) > journal.MaxInputBytes {
 		return req, fmt.Errorf("%w: %d bytes, at most %d", ErrEncode, len(req.Input), journal.MaxInputBytes)
@@ -131,7 +132,7 @@ func (d *Definition[In, Out]) request(
 ) (journal.StartRequest, error) {
 	switch {
 	case e == nil:
-		return journal.StartRequest{}, field("engine", errors.New("nil"))
+		return journal.StartRequest{}, field("engine", errors.New("nil; use what Open returns"))
 	case d.enginePlan() == nil:
 		return journal.StartRequest{}, errNotDefined
 	case ctx.Err() != nil:

@@ -231,7 +231,7 @@ func TestSleep_defined(t *testing.T) {
 	problem("step a.nap: -1s is negative", func(b *saga.Builder[int, nothing]) { saga.Sleep(b, "a.nap", saga.Const(b, -time.Second)) })
 	problem("step a.nap: the time is zero", func(b *saga.Builder[int, nothing]) { saga.SleepUntil(b, "a.nap", saga.Const(b, time.Time{})) })
 	problem("more than MaxDuration", func(b *saga.Builder[int, nothing]) { saga.Sleep(b, "a.nap", saga.Const(b, saga.MaxDuration+1)) })
-	problem("name is not service.operation", func(b *saga.Builder[int, nothing]) { saga.Sleep(b, "nap", saga.Const(b, time.Second)) })
+	problem("name must be service.operation", func(b *saga.Builder[int, nothing]) { saga.Sleep(b, "nap", saga.Const(b, time.Second)) })
 	problem("the input of step a.nap", func(b *saga.Builder[int, nothing]) { saga.Sleep(b, "a.nap", saga.Value[time.Duration]{}) })
 	call := func(b *saga.Builder[int, nothing], name string) *saga.StepRef[int, nothing] {
 		return saga.StepFunc(b, name, b.Input(), note[int](nil))

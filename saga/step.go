@@ -94,7 +94,7 @@ func StepFunc[SagaIn, SagaOut, In, Out any](
 	}
 	s := declare[In, Out](b.draft, engine.Address{Service: service, Operation: operation, Shape: engine.Function}, in.node)
 	if fn == nil {
-		b.draft.Problem(fmt.Errorf("step %s: no function", name))
+		b.draft.Problem(fmt.Errorf("step %s: the function is nil", name))
 		return s
 	}
 	s.step.Call = functionCall(fn)
@@ -108,7 +108,7 @@ func declare[In, Out any](d *engine.Draft, to engine.Address, in *engine.Node) *
 		AttemptTimeout: DefaultAttemptTimeout, Output: formOf[Out](),
 	}
 	if in == nil || in.Draft != d {
-		d.Problem(fmt.Errorf("%w: the input of step %s is of no saga, of another one, or of a nil function", ErrValue, s.Name))
+		d.Problem(fmt.Errorf("%w: the input of step %s is no value of this plan, or one of a nil function", ErrValue, s.Name))
 	} else {
 		s.Data = in.Needs
 	}
@@ -128,7 +128,7 @@ func declare[In, Out any](d *engine.Draft, to engine.Address, in *engine.Node) *
 func splitName(name string) (service, operation string, err error) {
 	service, operation, ok := strings.Cut(name, ".")
 	if !ok || childkey.CheckName(service) != nil || childkey.CheckName(operation) != nil {
-		return name, "", fmt.Errorf("step %q: the name is not service.operation", name)
+		return name, "", fmt.Errorf("step %q: the name must be service.operation, such as payment.charge", name)
 	}
 	return service, operation, nil
 }
@@ -203,7 +203,7 @@ func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, un
 		s.draft.Problem(err)
 	}
 	if fn == nil {
-		s.draft.Problem(fmt.Errorf("step %s: the undo has no function", s.step.Name))
+		s.draft.Problem(fmt.Errorf("step %s: the function of the undo is nil", s.step.Name))
 	}
 	to := engine.Address{Service: service, Operation: operation, Discriminators: s.step.Address.Discriminators, Shape: engine.Function}
 	s.setUndo(to)
@@ -249,12 +249,12 @@ func (s *StepRef[In, Out]) Irreversible() *StepRef[In, Out] {
 func (s *StepRef[In, Out]) After(steps ...AnyStep) *StepRef[In, Out] {
 	for _, other := range steps {
 		if other == nil {
-			s.draft.Problem(fmt.Errorf("%w: step %s: After nil", ErrValue, s.step.Name))
+			s.draft.Problem(fmt.Errorf("%w: step %s: After: the step is nil", ErrValue, s.step.Name))
 			continue
 		}
 		d, o := other.ref()
 		if d != s.draft {
-			s.draft.Problem(fmt.Errorf("%w: step %s: After a step of another saga", ErrValue, s.step.Name))
+			s.draft.Problem(fmt.Errorf("%w: step %s: After: the step is one of another plan", ErrValue, s.step.Name))
 			continue
 		}
 		s.step.After = append(s.step.After, o.Index)

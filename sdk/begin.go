@@ -70,7 +70,7 @@ func Begin(ctx context.Context, store IntentStore, namespace string, parts ...st
 	if store != nil {
 		in.FirstSent, in.Rerun, err = store.Begin(ctx, parent, namespace, slices.Clone(parts))
 		if err == nil && in.FirstSent.IsZero() {
-			err = errors.New("it does not say since when")
+			err = errors.New("the IntentStore returned the zero time")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrIntentStore, err)

@@ -80,14 +80,14 @@ func (f *Fanout) add(b *branch) {
 	switch {
 	case b.invalid != nil:
 	case b.name == "":
-		b.invalid = b.refusal(fmt.Errorf("%w: no name", ErrBranch))
+		b.invalid = b.refusal(fmt.Errorf("%w: the name is empty", ErrBranch))
 	case b.run == nil:
-		b.invalid = b.refusal(fmt.Errorf("%w: no function", ErrBranch))
+		b.invalid = b.refusal(fmt.Errorf("%w: the function is nil", ErrBranch))
 	case f.owners[b.key] != nil:
 		b.invalid = b.refusal(fmt.Errorf("%w: %s was given twice; give the calls discriminators",
 			childkey.ErrDuplicateChild, b.name))
 	case f.names[b.name] != nil:
-		b.invalid = b.refusal(fmt.Errorf("%w: there is another one with this name", ErrBranch))
+		b.invalid = b.refusal(fmt.Errorf("%w: another one has the name %s", ErrBranch, b.name))
 	default:
 		f.names[b.name] = b
 		if !b.key.IsZero() {

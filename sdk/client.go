@@ -32,6 +32,7 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -74,12 +75,12 @@ func (c *Client) service(name string) (*service, error) {
 	}
 	s, ok := c.services[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %q", ErrNoService, name)
+		return nil, fmt.Errorf("%w: Config.Services has no %q", ErrNoService, name)
 	}
 	return s, nil
 }
 
-var errNoClient = fmt.Errorf("%w: no Client", ErrConfig)
+var errNoClient = fmt.Errorf("%w: the Client is nil, or was not made by New", ErrConfig)
 
 // Close closes the idle connections of the client's own transports, as
 // [retry.Client.Close] does. Transports of a Config belong to the caller. Close may be
@@ -107,12 +108,12 @@ func New(cfg Config) (*Client, error) {
 		maxParallel: cmp.Or(cfg.MaxParallel, DefaultMaxParallel),
 	}
 	if _, err := retry.New(cfg.Retry); err != nil {
-		return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w", ErrConfig, field("Retry", err))
 	}
 	// In order, so that of several mistakes the same one is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
 		if err := childkey.CheckName(name); err != nil {
-			return nil, fmt.Errorf("%w: Services[%q]: %w", ErrConfig, name, err)
+			return nil, fmt.Errorf("%w: Services[%q]: %w", ErrConfig, name, errtext.Inner(err))
 		}
 		s, err := newService(name, cfg.Services[name], cfg.Retry)
 		if err != nil {
@@ -201,7 +202,7 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 		return nil, field("Templates", err)
 	}
 	if s.templates != nil && s.operation != nil {
-		return nil, field("OperationFunc", errors.New("there are Templates too"))
+		return nil, field("OperationFunc", errors.New("set it or Templates, not both"))
 	}
 	if err := s.reaches(s.prefix + "/"); err != nil {
 		return nil, field("URL", err)
@@ -216,7 +217,7 @@ func newRetryClient(cfg Service, policy retry.Config) (client *retry.Client, pro
 	}
 	switch {
 	case cfg.Profile != nil && cfg.Retry != nil && cfg.Retry.Profile != nil:
-		return nil, profile, field("Retry.Profile", errors.New("there is a Profile of the Service too"))
+		return nil, profile, field("Retry.Profile", errors.New("set it or Profile, not both"))
 	case cfg.Profile != nil:
 		policy.Profile = cfg.Profile
 	case policy.Profile == nil:
@@ -229,7 +230,7 @@ func newRetryClient(cfg Service, policy retry.Config) (client *retry.Client, pro
 	case cfg.Retry != nil:
 		return nil, profile, field("Retry", err)
 	}
-	return nil, profile, field("Profile", err)
+	return nil, profile, errtext.Inner(err, retry.ErrConfig) // it names a field of the Profile
 }
 
 // parseBase never repeats text in its errors: it may hold a password.
@@ -251,7 +252,7 @@ func parseBase(text string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, errors.New("no host")
 	case !validPort(u.Port()):
-		return nil, fmt.Errorf("port %s", u.Port())
+		return nil, fmt.Errorf("port %s is not from 1 to 65535", u.Port())
 	case u.User != nil:
 		return nil, errors.New("has user information; use Header or HeaderFunc")
 	case u.RawQuery != "" || u.ForceQuery:

@@ -48,15 +48,15 @@ func TestNew_refusesBadConfig(t *testing.T) {
 		{"control character", at("http://h/\x00"), "URL:", nil},
 		{"bad escape", at("http://h/%zz"), "URL:", nil},
 		{"key header", one(sdk.Service{URL: "http://h", Header: http.Header{"Idempotency-Key": {"k"}}}), "Header:", sdk.ErrRequest},
-		{"header name", one(sdk.Service{URL: "http://h", Header: http.Header{"a b": {"k"}}}), `Header: sdk: bad request: header name "a b"`, nil},
+		{"header name", one(sdk.Service{URL: "http://h", Header: http.Header{"a b": {"k"}}}), `Header: "a b" is no header name`, nil},
 		{"header value", one(sdk.Service{URL: "http://h", Header: http.Header{"A": {"x\r\ny"}}}), "Header:", sdk.ErrRequest},
-		{"retry", one(sdk.Service{URL: "http://h", Retry: &retry.Config{MaxAttempts: -1}}), "Retry: retry: bad config: MaxAttempts: -1", retry.ErrConfig},
+		{"retry", one(sdk.Service{URL: "http://h", Retry: &retry.Config{MaxAttempts: -1}}), "Retry: MaxAttempts: -1", retry.ErrConfig},
 		{"long keys", with(&retry.Profile{Encoding: childkey.Hex64, MaxKeyBytes: 40}), "Profile.Encoding:", retry.ErrConfig},
 		{"no encoding", with(&retry.Profile{Encoding: 99}), "Profile.Encoding:", childkey.ErrBadEncoding},
 		{"retention shorter than a call", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Timeout: time.Minute, Profile: &retry.Profile{Retention: time.Minute}}}), "Profile.Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
 		{"profile twice", one(sdk.Service{URL: "http://h", Profile: retry.Stripe(), Retry: &retry.Config{Profile: retry.Adyen()}}), "Retry.Profile:", nil},
-		{"profile of the service's retries", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Profile: &retry.Profile{MaxKeyBytes: 9}}}), "Retry: retry: bad config: Profile.Encoding:", retry.ErrConfig},
-		{"profile for all", shared(&retry.Profile{MaxKeyBytes: 9}), "sdk: bad config: Retry: retry: bad config: Profile.Encoding:", retry.ErrConfig},
+		{"profile of the service's retries", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Profile: &retry.Profile{MaxKeyBytes: 9}}}), "Retry: Profile.Encoding:", retry.ErrConfig},
+		{"profile for all", shared(&retry.Profile{MaxKeyBytes: 9}), "sdk: bad config: Retry: Profile.Encoding:", retry.ErrConfig},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

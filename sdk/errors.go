@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -56,7 +57,9 @@ var (
 )
 
 // field returns err as that of the configuration's field name.
-func field(name string, err error) error { return fmt.Errorf("%s: %w", name, err) }
+func field(name string, err error) error {
+	return fmt.Errorf("%s: %w", name, errtext.Inner(err, retry.ErrConfig, ErrRequest))
+}
 
 // refuse returns the error of a call that was stopped here: nothing was sent.
 func refuse(service, operation string, key childkey.Key, err error) *retry.Error {
@@ -77,7 +80,7 @@ type DependencyError struct {
 
 // Error names both branches.
 func (e *DependencyError) Error() string {
-	return fmt.Sprintf("sdk: branch %s needs %s, which failed: %v", e.Branch, e.Dependency, e.Err)
+	return fmt.Sprintf("sdk: branch %s needs %s, which failed: %s", e.Branch, e.Dependency, errtext.Of(e.Err))
 }
 
 // Is matches [ErrDependency].
@@ -111,9 +114,14 @@ func (e *FanoutError) Error() string {
 	failed := len(e.Unwrap())
 	parts := make([]string, len(e.Results))
 	for i, r := range e.Results {
-		parts[i] = r.Name + " " + r.Outcome.String()
-		if r.Err != nil {
-			parts[i] += " (" + r.Err.Error() + ")"
+		parts[i] = r.Name + ": " + r.Outcome.String()
+		if r.Err == nil {
+			continue
+		}
+		if text := errtext.Of(r.Err); strings.HasPrefix(text, parts[i]) { // a call names itself and its outcome
+			parts[i] = text
+		} else {
+			parts[i] += " (" + text + ")"
 		}
 	}
 	return fmt.Sprintf("sdk: %d of %d branches failed: %s", failed, len(e.Results), strings.Join(parts, "; "))

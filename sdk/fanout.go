@@ -73,7 +73,7 @@ func (f *Fanout) made() *Fanout {
 		return f
 	}
 	f = newFanout(context.Background())
-	f.err = fmt.Errorf("%w: no fan-out; make one with Client.Fanout", ErrBranch)
+	f.err = fmt.Errorf("%w: the Fanout is nil; make one with Client.Fanout", ErrBranch)
 	return f
 }
 
@@ -125,7 +125,7 @@ func AddEach[Item, In, Out any](
 	f.mu.Unlock()
 	if idOf == nil || inOf == nil {
 		b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
-		b.invalid = b.refusal(fmt.Errorf("%w: no function for the items' ids and inputs", ErrBranch))
+		b.invalid = b.refusal(fmt.Errorf("%w: the function for ids and inputs is nil", ErrBranch))
 		return slices.Repeat([]*Future[Out]{futureOf[Out](b)}, len(items))
 	}
 	futures := make([]*Future[Out], 0, len(items))
@@ -207,7 +207,7 @@ func (f *Future[Out]) Name() string {
 func (f *Future[Out]) Get(ctx context.Context) (Out, error) {
 	var none Out
 	if f == nil || f.branch == nil {
-		return none, refuse("", "", childkey.Key{}, fmt.Errorf("%w: zero Future", ErrBranch))
+		return none, refuse("", "", childkey.Key{}, fmt.Errorf("%w: the Future is zero; Add returns one", ErrBranch))
 	}
 	value, err := f.branch.await(ctx)
 	if err != nil {

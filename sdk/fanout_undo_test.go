@@ -135,7 +135,7 @@ func TestUndo_stopsBeforeWhatItDependsOn(t *testing.T) {
 	require.Len(t, failed.Results, 2)
 	require.Equal(t, "payment.refund", failed.Results[0].Name)
 	require.Equal(t, retry.NotSent, failed.Results[1].Outcome)
-	require.Contains(t, err.Error(), "undo of inventory.reserve NotSent")
+	require.Contains(t, err.Error(), "undo of inventory.reserve: NotSent")
 
 	require.NoError(t, f.Undo(ctx), "once payment is back")
 	require.True(t, strings.HasPrefix(undos(d)[len(undos(d))-1], "/reservations/release"))

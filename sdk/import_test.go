@@ -20,7 +20,8 @@ func TestImports(t *testing.T) {
 		from, imports, _ := strings.Cut(line, ":")
 		for path := range strings.FieldsSeq(imports) {
 			first, _, _ := strings.Cut(path, "/")
-			ours := path == module+"retry" || path == module+"sdk" || path == module+"childkey" || strings.HasPrefix(path, module+"childkey/")
+			ours := path == module+"retry" || path == module+"sdk" || path == module+"childkey" ||
+				strings.HasPrefix(path, module+"childkey/") || path == module+"internal/errtext"
 			if strings.Contains(first, ".") && !ours {
 				t.Errorf("%s imports %s", from, path)
 			}

@@ -105,7 +105,7 @@ func TestNew_namesTheRetryField(t *testing.T) {
 	_, err := sdk.New(sdk.Config{Retry: bad, Services: map[string]sdk.Service{"a": {URL: "http://a.test"}}})
 	require.ErrorIs(t, err, sdk.ErrConfig)
 	require.ErrorIs(t, err, retry.ErrConfig)
-	require.EqualError(t, err, "sdk: bad config: Retry: retry: bad config: Timeout: -1ns is negative")
+	require.EqualError(t, err, "sdk: bad config: Retry: Timeout: -1ns is negative")
 	_, err = sdk.New(sdk.Config{Services: map[string]sdk.Service{"a": {URL: "http://a.test", Retry: &bad}}})
-	require.EqualError(t, err, `sdk: bad config: Services["a"].Retry: retry: bad config: Timeout: -1ns is negative`)
+	require.EqualError(t, err, `sdk: bad config: Services["a"].Retry: Timeout: -1ns is negative`)
 }

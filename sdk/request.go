@@ -106,14 +106,14 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	}
 	req.Method = cmp.Or(req.Method, http.MethodPost)
 	if !isToken(req.Method) {
-		return nil, fmt.Errorf("%w: method %q", ErrRequest, req.Method)
+		return nil, fmt.Errorf("%w: Method: %q is no HTTP method", ErrRequest, req.Method)
 	}
 	url, err := s.resolve(req.Path)
 	if err != nil {
 		return nil, err
 	}
 	if req.Ran && req.Cancels.IsZero() {
-		return nil, fmt.Errorf("%w: Ran without Cancels: it speaks of the call that is undone", ErrRequest)
+		return nil, fmt.Errorf("%w: Ran without Cancels, the key of the call to undo", ErrRequest)
 	}
 	header, err := s.mergeHeader(req)
 	if err != nil {
@@ -196,11 +196,11 @@ func checkHeader(header http.Header, profile *retry.Profile) error {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !isToken(name):
-			return fmt.Errorf("%w: header name %q", ErrRequest, name)
+			return fmt.Errorf("%w: %q is no header name", ErrRequest, name)
 		case slices.Contains(ours, canonical), profile.KeyHeader != "" && strings.EqualFold(name, profile.KeyHeader):
-			return fmt.Errorf("%w: header %s is set by the sdk", ErrRequest, canonical)
+			return fmt.Errorf("%w: header %s is set by the client; leave it out", ErrRequest, canonical)
 		case slices.Contains(framing, canonical):
-			return fmt.Errorf("%w: header %s belongs to the connection", ErrRequest, canonical)
+			return fmt.Errorf("%w: header %s belongs to the connection; leave it out", ErrRequest, canonical)
 		}
 		for _, value := range values {
 			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {

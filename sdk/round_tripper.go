@@ -229,9 +229,9 @@ func (s *service) nameOf(req *http.Request) (callName, error) {
 	path, served := s.serves(first.URL)
 	switch {
 	case req.URL.Opaque != "" || first.URL.Opaque != "":
-		return callName{}, fmt.Errorf("%w: its URL is opaque, and does not show the path", ErrRequest)
+		return callName{}, fmt.Errorf("%w: the URL is opaque, and does not show the path", ErrRequest)
 	case !served:
-		return callName{}, fmt.Errorf("%w: it leads to %q, not to the service", ErrRequest, first.URL.Host)
+		return callName{}, fmt.Errorf("%w: the URL leads to %q, not to the service", ErrRequest, first.URL.Host)
 	case isSafe(req.Method) || req.Method == "":
 		return callName{elsewhere: !here}, nil
 	}

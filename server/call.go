@@ -90,8 +90,8 @@ func (g *Guard) CheckTask(t Task) error {
 	switch {
 	case t.Name == "":
 		return reject("Task.Name", `""`, "is required")
-	case checkScope(t.Scope) != nil:
-		return refusal(wire.ScopeMissing, fmt.Errorf("%w: %w", ErrArgument, checkScope(t.Scope)))
+	case !isScope(t.Scope):
+		return refusal(wire.ScopeMissing, errBadScope)
 	case wire.CheckFirstSent(t.FirstSent) != nil:
 		return refusal(wire.FirstSentInvalid, wire.CheckFirstSent(t.FirstSent))
 	case time.Until(t.FirstSent) > g.cfg.Skew:
@@ -109,7 +109,7 @@ func (g *Guard) CheckTask(t Task) error {
 func (g *Guard) checkTaskKey(t *Task, key childkey.Key) error {
 	switch {
 	case key.IsZero():
-		return refusal(wire.KeyMissing, fmt.Errorf("%w: the zero key", ErrArgument))
+		return refusal(wire.KeyMissing, fmt.Errorf("%w: the key is zero", ErrArgument))
 	case g.cfg.KeyPolicy != nil && !strings.HasPrefix(t.Namespace, inboxPrefix) && g.cfg.KeyPolicy(key) != nil: // it is for callers' keys
 		return refusal(wire.KeyInvalid, errKeyPolicy)
 	case t.Cancels == key:
@@ -123,7 +123,7 @@ func (g *Guard) checkTaskKey(t *Task, key childkey.Key) error {
 func (g *Guard) checkTaskNamespace(namespace string) error {
 	if consumer, ofInbox := strings.CutPrefix(namespace, inboxPrefix); ofInbox {
 		if err := childkey.CheckName(consumer); err != nil {
-			return reject("Task.Namespace", fmt.Sprintf("%q", namespace), err.Error())
+			return reject("Task.Namespace", fmt.Sprintf("%q", namespace), "after "+inboxPrefix+" it "+nameRule)
 		}
 		return nil
 	}
@@ -154,7 +154,7 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 		return err
 	}
 	if int64(len(input)) > g.cfg.MaxRequestBytes {
-		return refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
+		return refusal(wire.BodyTooLarge, fmt.Errorf("%w: the input has %d bytes, MaxRequestBytes is %d", ErrArgument, len(input), g.cfg.MaxRequestBytes))
 	}
 	c.Call = engine.Call{
 		Route: engine.Route{Name: t.Name, Effect: t.Effect}, Key: key, Forward: t.Cancels, FirstSent: t.FirstSent, Bytes: int64(len(input)),

@@ -46,7 +46,7 @@ func checkName(field, name string) error {
 // A ConfigError is returned by [NewGuard], [Guard.Route], [Handle] and other functions that
 // take a declaration. It names the wrong field.
 type ConfigError struct {
-	Field  string // as "Config.Lease"
+	Field  string // as "Config.Lease", or "inbox.Config.Consumer"
 	Value  string
 	Reason string
 }
@@ -97,19 +97,28 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	for _, positive := range []struct {
 		field string
+		value time.Duration
+	}{
+		{"HandlerTimeout", c.HandlerTimeout},
+		{"Skew", c.Skew},
+		{"StoreTimeout", c.StoreTimeout},
+		{"SettleTimeout", c.SettleTimeout},
+		{"BodyTimeout", c.BodyTimeout},
+		{"SweepInterval", c.SweepInterval},
+	} {
+		if positive.value < 0 {
+			return reject("Config."+positive.field, positive.value, "must not be negative")
+		}
+	}
+	for _, positive := range []struct {
+		field string
 		value int64
 	}{
-		{"HandlerTimeout", int64(c.HandlerTimeout)},
-		{"Skew", int64(c.Skew)},
-		{"StoreTimeout", int64(c.StoreTimeout)},
-		{"SettleTimeout", int64(c.SettleTimeout)},
-		{"BodyTimeout", int64(c.BodyTimeout)},
 		{"MaxRequestBytes", c.MaxRequestBytes},
 		{"MaxBufferedBytes", c.MaxBufferedBytes},
 		{"MaxResponseBytes", c.MaxResponseBytes},
 		{"MaxRecoveryAttempts", int64(c.MaxRecoveryAttempts)},
 		{"SweepBatch", int64(c.SweepBatch)},
-		{"SweepInterval", int64(c.SweepInterval)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
 		{"CacheBytes", c.CacheBytes},
 	} {
@@ -155,12 +164,15 @@ const (
 	sagaPrefix  = "saga/"
 )
 
+// nameRule says what [childkey.CheckName] accepts.
+var nameRule = fmt.Sprintf("must have 1 to %d letters, digits and ._/-, and begin with a letter or a digit", childkey.MaxNameBytes)
+
 func checkNamespace(field, namespace string) error {
 	if namespace == "" {
 		return nil
 	}
 	if err := childkey.CheckName(namespace); err != nil {
-		return reject(field, fmt.Sprintf("%q", namespace), err.Error())
+		return reject(field, fmt.Sprintf("%q", namespace), nameRule)
 	}
 	for _, prefix := range []string{inboxPrefix, sagaPrefix} {
 		if strings.HasPrefix(namespace, prefix) {
@@ -182,15 +194,15 @@ func (c Config) checkLists() error {
 	}
 	for _, m := range c.Methods {
 		if !record.IsToken(m) || m != strings.ToUpper(m) {
-			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")
+			return reject("Config.Methods", fmt.Sprintf("%q", m), "must be an HTTP method in upper case")
 		}
 	}
 	for _, name := range c.ReplayHeaders {
 		if !record.IsToken(name) {
-			return reject("Config.ReplayHeaders", fmt.Sprintf("%q", name), "is not a header name")
+			return reject("Config.ReplayHeaders", fmt.Sprintf("%q", name), "must be the name of a header")
 		}
 		if neverReplayed(name) {
-			return reject("Config.ReplayHeaders", name, "is never replayed")
+			return reject("Config.ReplayHeaders", name, "belongs to one answer, and is never replayed")
 		}
 	}
 	return nil

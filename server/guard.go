@@ -89,7 +89,7 @@ func (g *Guard) Route(r Route, next http.Handler) (http.Handler, error) {
 	if r.Reconcile != nil {
 		h.reconcile = g.reconciler(r.Reconcile)
 		if !g.engine.AddReconciler(r.Name, h.reconcile) {
-			return nil, reject("Route.Name", r.Name, "is taken by another route with Reconcile")
+			return nil, reject("Route.Name", r.Name, "must be unique: another route with Reconcile has it")
 		}
 	}
 	return h, nil

@@ -69,9 +69,9 @@ func (e *StatusError) Unwrap() error { return e.Err }
 func Refuse(status int, code, detail string) error {
 	switch {
 	case status < 400 || status > 499:
-		return fmt.Errorf("%w: Refuse with status %d: a refusal has 400 to 499", ErrArgument, status)
+		return fmt.Errorf("%w: Refuse: status %d, must be 400 to 499", ErrArgument, status)
 	case code == "" || len(code) > maxCodeBytes || strings.Trim(code, codeBytes) != "":
-		return fmt.Errorf("%w: Refuse with code %.100q: a code has 1 to %d letters, digits, \"-\", \"_\" and \".\"", ErrArgument, code, maxCodeBytes)
+		return fmt.Errorf("%w: Refuse: code %.100q, must have 1 to %d letters, digits, \"-\", \"_\" and \".\"", ErrArgument, code, maxCodeBytes)
 	}
 	return &StatusError{Status: status, Code: code, Detail: detail}
 }
@@ -137,9 +137,9 @@ func HandleRoute[In, Out any](mux Router, g *Guard, op contract.Operation[In, Ou
 	case fn == nil:
 		return reject("fn", "nil", "a function is required")
 	case op.Err() != nil:
-		return fmt.Errorf("server: %w", op.Err())
+		return op.Err()
 	case !g.guardsMethod(op.Method()):
-		return reject("Config.Methods", g.cfg.Methods, op.Method()+" is not guarded")
+		return reject("Config.Methods", g.cfg.Methods, "must have "+op.Method()+", the method of the operation")
 	}
 	pattern := op.Method() + " " + op.Pattern()
 	route.Name = cmp.Or(route.Name, pattern)

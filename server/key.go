@@ -171,8 +171,8 @@ func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
 	if err != nil {
 		return "", scopeRefusal(err)
 	}
-	if err := checkScope(scope); err != nil {
-		return "", &outcome{Code: wire.ScopeMissing, Err: err}
+	if !isScope(scope) {
+		return "", &outcome{Code: wire.ScopeMissing, Err: errNoScope}
 	}
 	return scope, nil
 }
@@ -202,14 +202,14 @@ func passes(status int) bool {
 	}
 }
 
-var errNoScope = errors.New("server: the ScopeFunc returned no scope for the caller")
+const scopeRule = "1 to %d bytes of UTF-8 without NUL"
 
-func checkScope(scope string) error {
-	if scope == "" {
-		return errNoScope
-	}
-	return childkey.CheckScope(scope)
-}
+var (
+	errNoScope  = fmt.Errorf("server: the ScopeFunc returned no scope of "+scopeRule, childkey.MaxScopeBytes)
+	errBadScope = fmt.Errorf("%w: the scope must have "+scopeRule, ErrArgument, childkey.MaxScopeBytes)
+)
+
+func isScope(scope string) bool { return scope != "" && childkey.CheckScope(scope) == nil }
 
 // Unscoped is the [ScopeFunc] of a service with one caller only, or whose
 // callers may see each other's answers. There is no default, so that a service

@@ -46,11 +46,11 @@ func (g *Guard) IDOf(scope string, key childkey.Key) store.ID {
 // zero key, is an error wrapping [ErrArgument]. Other errors are the store's. An answer that
 // cannot be opened is left out.
 func (g *Guard) Lookup(ctx context.Context, scope string, key childkey.Key) (Lookup, error) {
-	if err := checkScope(scope); err != nil {
-		return Lookup{}, fmt.Errorf("%w: %w", ErrArgument, err)
+	if !isScope(scope) {
+		return Lookup{}, errBadScope
 	}
 	if key.IsZero() {
-		return Lookup{}, fmt.Errorf("%w: the zero key", ErrArgument)
+		return Lookup{}, fmt.Errorf("%w: the key is zero", ErrArgument)
 	}
 	return g.lookup(ctx, g.IDOf(scope, key))
 }
@@ -61,7 +61,7 @@ func (g *Guard) LookupTask(ctx context.Context, t Task, key childkey.Key) (Looku
 		return Lookup{}, err
 	}
 	if key.IsZero() {
-		return Lookup{}, fmt.Errorf("%w: the zero key", ErrArgument)
+		return Lookup{}, fmt.Errorf("%w: the key is zero", ErrArgument)
 	}
 	return g.lookup(ctx, store.NewID(t.Scope, g.namespaceOf(&t), key))
 }

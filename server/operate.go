@@ -63,7 +63,7 @@ func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolut
 		return err
 	}
 	if r.how.To == 0 {
-		return fmt.Errorf("%w: %v is no resolution", ErrArgument, r)
+		return fmt.Errorf("%w: %v is no Resolution: use Happened, NeverHappened, RunAgain, StillUnknown or Abandoned", ErrArgument, r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()

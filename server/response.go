@@ -28,10 +28,10 @@ type Response struct {
 // the body.
 func (g *Guard) envelope(r Response) ([]byte, error) {
 	if r.Status < 200 || r.Status > 999 {
-		return nil, fmt.Errorf("%w: status %d", ErrArgument, r.Status)
+		return nil, fmt.Errorf("%w: status %d, must be that of an answer, 200 to 999", ErrArgument, r.Status)
 	}
 	if len(r.Body) > 0 && !bodyAllowed(r.Status) {
-		return nil, fmt.Errorf("%w: a body with status %d", ErrArgument, r.Status)
+		return nil, fmt.Errorf("%w: a body with status %d, which has none", ErrArgument, r.Status)
 	}
 	if int64(len(r.Body)) > g.cfg.MaxResponseBytes {
 		return nil, fmt.Errorf("%w: a body of %d bytes, MaxResponseBytes is %d", ErrArgument, len(r.Body), g.cfg.MaxResponseBytes)
@@ -42,7 +42,7 @@ func (g *Guard) envelope(r Response) ([]byte, error) {
 	}
 	envelope, ok := record.EncodeEnvelope(g.headers.lines(header), r.Body)
 	if !ok {
-		return nil, fmt.Errorf("%w: too many or malformed headers", ErrArgument)
+		return nil, fmt.Errorf("%w: the headers are malformed or too many", ErrArgument)
 	}
 	return envelope, nil
 }

@@ -33,11 +33,11 @@ func (s Stop) check(settle time.Duration) (Stop, error) {
 	s.Timeout = cmp.Or(s.Timeout, DefaultStopTimeout)
 	switch {
 	case s.Drain < 0:
-		return s, reject("Stop.Drain", s.Drain.String(), "it is negative")
+		return s, reject("Stop.Drain", s.Drain.String(), "must not be negative")
 	case s.Timeout < 0:
-		return s, reject("Stop.Timeout", s.Timeout.String(), "it is negative")
+		return s, reject("Stop.Timeout", s.Timeout.String(), "must not be negative")
 	case s.Timeout <= settle:
-		return s, reject("Stop.Timeout", s.Timeout.String(), fmt.Sprintf("it is not more than the SettleTimeout of %v", settle))
+		return s, reject("Stop.Timeout", s.Timeout.String(), fmt.Sprintf("must be more than Config.SettleTimeout, %v", settle))
 	}
 	return s, nil
 }

@@ -58,7 +58,7 @@ func (op Operation[In, Out]) WithCodec(c Codec) Operation[In, Out] {
 		return op
 	}
 	if c == nil {
-		return op.refuse(errors.New("codec: nil"))
+		return op.refuse(errors.New("WithCodec: the codec is nil"))
 	}
 	if kind, _, err := mime.ParseMediaType(c.ContentType()); err != nil || !strings.Contains(kind, "/") {
 		return op.refuse(fmt.Errorf("codec: content type %q is no media type", c.ContentType()))

@@ -65,10 +65,10 @@ func Delete[In, Out any](service, operation, path string) Operation[In, Out] {
 func declare[In, Out any](method, service, name, path string) Operation[In, Out] {
 	op := Operation[In, Out]{service: service, name: name, method: method, path: path}
 	if err := childkey.CheckName(service); err != nil {
-		return op.refuse(fmt.Errorf("service: %w", err))
+		return op.refuse(fmt.Errorf("service: %w", innerError{err}))
 	}
 	if err := childkey.CheckName(name); err != nil {
-		return op.refuse(fmt.Errorf("operation: %w", err))
+		return op.refuse(fmt.Errorf("operation: %w", innerError{err}))
 	}
 	segments, err := parsePath(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func declare[In, Out any](method, service, name, path string) Operation[In, Out]
 	}
 	op.segments = segments
 	if err := cmp.Or(CheckType[In](), CheckType[Out]()); err != nil {
-		op.lost = fmt.Errorf("%w: %s %s: %w; another codec may keep it, see WithCodec", ErrInvalid, service, name, err)
+		op.lost = fmt.Errorf("%w: %s %s: %w; another codec may keep it, see WithCodec", ErrInvalid, service, name, innerError{err})
 	}
 	return op
 }
@@ -84,10 +84,23 @@ func declare[In, Out any](method, service, name, path string) Operation[In, Out]
 // refuse returns op with err, unless it has one: the first is the cause.
 func (op Operation[In, Out]) refuse(err error) Operation[In, Out] {
 	if op.err == nil {
-		op.err = fmt.Errorf("%w: %s %s: %w", ErrInvalid, op.service, op.name, err)
+		op.err = fmt.Errorf("%w: %s %s: %w", ErrInvalid, cmp.Or(op.service, `""`), cmp.Or(op.name, `""`), err)
 	}
 	return op
 }
+
+// An innerError is an error inside another one of this package, which names the package already.
+type innerError struct{ error }
+
+func (e innerError) Error() string {
+	text := e.error.Error()
+	for _, known := range []string{ErrInvalid.Error() + ": ", "contract: ", "childkey: "} {
+		text = strings.TrimPrefix(text, known)
+	}
+	return text
+}
+
+func (e innerError) Unwrap() error { return e.error }
 
 // Invalid returns the operation with err as its [Operation.Err], unless it has one. It is for
 // packages that declare operations of another protocol, and find a mistake that this one cannot

@@ -218,7 +218,7 @@ func TestUndoneBy_rejects(t *testing.T) {
 		undo contract.UndoOperation[int, int]
 		want string
 	}{
-		{nil, "undone by nil"},
+		{nil, "UndoneBy: the undo is nil"},
 		{contract.Post[undo, int]("stock", "void", "/v"), "payment charge: undone by stock void: it is of another service"},
 		{contract.Put[undo, int]("payment", "charge", "/v"), "same name"},
 		{contract.Post[undo, int]("payment", "void", "/v/{charge}"), "{charge} is neither set nor in the path"},

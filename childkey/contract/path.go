@@ -33,7 +33,7 @@ func parsePath(path string) ([]segment, error) {
 			return nil, fmt.Errorf("path %q: %w", path, err)
 		}
 		if s.wildcard != "" && slices.ContainsFunc(segments, func(t segment) bool { return t.wildcard == s.wildcard }) {
-			return nil, fmt.Errorf("path %q: wildcard {%s} twice", path, s.wildcard)
+			return nil, fmt.Errorf("path %q: wildcard {%s} is there twice", path, s.wildcard)
 		}
 		segments = append(segments, s)
 	}
@@ -50,13 +50,15 @@ func parseSegment(part string, last bool) (segment, error) {
 		name, rest := strings.CutSuffix(part[1:len(part)-1], "...")
 		switch {
 		case !identifier(name):
-			return segment{}, fmt.Errorf("wildcard %s is not a name", part)
+			return segment{}, fmt.Errorf("wildcard %s: its name is no Go identifier", part)
 		case rest && !last:
 			return segment{}, fmt.Errorf("wildcard %s is not at the end", part)
 		}
 		return segment{wildcard: name, rest: rest}, nil
 	case part == "", part == ".", part == "..":
-		return segment{}, fmt.Errorf("segment %q is not clean", part)
+		return segment{}, fmt.Errorf("segment %q would be cleaned away", part)
+	case strings.ContainsAny(part, "{}"):
+		return segment{}, fmt.Errorf("segment %q has a brace: a wildcard is a whole segment, {name}", part)
 	case !isEscaped(part):
 		return segment{}, fmt.Errorf("segment %q has characters that must be percent-encoded", part)
 	}

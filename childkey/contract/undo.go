@@ -61,7 +61,7 @@ func (op Operation[In, Out]) UndoneBy(undo UndoOperation[In, Out]) Operation[In,
 		return op
 	}
 	if undo == nil {
-		return op.refuse(errors.New("undone by nil"))
+		return op.refuse(errors.New("UndoneBy: the undo is nil"))
 	}
 	if err := undo.checkUndo(op.address()); err != nil {
 		return op.refuse(fmt.Errorf("undone by %s %s: %w", undo.Service(), undo.Name(), err))
@@ -83,9 +83,9 @@ func (op Operation[In, Out]) Undo() UndoOperation[In, Out] {
 func (op Operation[In, Out]) checkUndo(of address) error {
 	switch {
 	case op.Err() != nil:
-		return op.Err()
+		return innerError{op.Err()}
 	case op.service != of.service:
-		return errors.New("it is of another service")
+		return fmt.Errorf("it is of another service, and must be of %s", of.service)
 	case op.name == of.name:
 		return errors.New("it has the same name, so its calls would have the same key")
 	}

@@ -62,7 +62,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 		c.take(e)
 		return true, nil
 	case !e.finishes && len(c.queue) >= c.cfg.MaxQueued:
-		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
+		return false, fmt.Errorf("%w: %d writes wait, which is Config.MaxQueued", ErrQueueFull, len(c.queue))
 	}
 	e.prepareWake()
 	c.queue = slices.Insert(c.queue, c.placeOf(e), e)

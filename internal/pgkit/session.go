@@ -133,7 +133,7 @@ func Prepare(cfg *pgxpool.Config) {
 // that this module cannot work with.
 func CheckPool(pool *pgxpool.Pool) error {
 	if pool == nil {
-		return fmt.Errorf("%w: nil", ErrNotPrepared)
+		return fmt.Errorf("%w: the pool is nil", ErrNotPrepared)
 	}
 	cfg := pool.Config()
 	if !Prepared(cfg) {

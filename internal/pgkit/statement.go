@@ -174,7 +174,9 @@ func (s Statement) Err() error { return s.err }
 
 // ErrSchemaName: the name of a Postgres schema is not one that this module
 // accepts.
-var ErrSchemaName = errors.New("schema name refused")
+//
+//lint:ignore ST1005 the text begins with the name of a field
+var ErrSchemaName = errors.New("Schema")
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
@@ -187,7 +189,7 @@ func CheckSchemaName(name string) error {
 		return nil
 	}
 	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
-		return fmt.Errorf("%w: %q", ErrSchemaName, name)
+		return fmt.Errorf("%w %q must have 1 to 63 of a-z, 0-9 and _, and must not begin with a digit or pg_", ErrSchemaName, name)
 	}
 	return nil
 }

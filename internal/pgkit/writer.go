@@ -21,7 +21,7 @@ var (
 	// fate; nothing was sent.
 	ErrBusy = errors.New("too many writes of unknown fate")
 	// ErrClosed: the [Writer] is closed; nothing was sent.
-	ErrClosed = errors.New("closed")
+	ErrClosed = errors.New("closed: nothing was sent")
 )
 
 // A Writer sends writes whose fate matters.

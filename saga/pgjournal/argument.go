@@ -17,7 +17,7 @@ const longest = 200 * 365 * 24 * time.Hour
 func checkStart(req journal.StartRequest) error {
 	switch {
 	case req.Key.IsZero():
-		return fmt.Errorf("%w: no Key", ErrArgument)
+		return fmt.Errorf("%w: Key is zero", ErrArgument)
 	case req.ID != journal.IDOf(req.Scope, req.Name, req.Key):
 		return fmt.Errorf("%w: ID is not that of Scope, Name and Key", ErrArgument)
 	case req.Version < 0 || req.Version > math.MaxInt32:

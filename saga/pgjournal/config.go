@@ -129,7 +129,7 @@ func (c Config) fillDefaults() (Config, error) {
 		return c, err
 	}
 	if c.Confirm > ConfirmNever {
-		return c, fmt.Errorf("%w: Confirm %d", ErrConfig, c.Confirm)
+		return c, fmt.Errorf("%w: Confirm %d is none of its constants", ErrConfig, c.Confirm)
 	}
 	return c, nil
 }

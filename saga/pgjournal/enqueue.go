@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -57,7 +58,7 @@ func (j *Journal) StartConfig() StartConfig {
 // 40001: then run the transaction again.
 func Start[In, Out any](ctx context.Context, tx pgx.Tx, d *saga.Definition[In, Out], key childkey.Key, in In, cfg StartConfig) (created bool, err error) {
 	if tx == nil {
-		return false, fmt.Errorf("%w: no transaction", ErrArgument)
+		return false, fmt.Errorf("%w: the transaction is nil", ErrArgument)
 	}
 	return enqueue(ctx, pgkit.PgxTx{Tx: tx}, d, key, in, cfg)
 }
@@ -65,14 +66,14 @@ func Start[In, Out any](ctx context.Context, tx pgx.Tx, d *saga.Definition[In, O
 // StartSQL is [Start] for a transaction of database/sql, over pgx's driver.
 func StartSQL[In, Out any](ctx context.Context, tx *sql.Tx, d *saga.Definition[In, Out], key childkey.Key, in In, cfg StartConfig) (created bool, err error) {
 	if tx == nil {
-		return false, fmt.Errorf("%w: no transaction", ErrArgument)
+		return false, fmt.Errorf("%w: the transaction is nil", ErrArgument)
 	}
 	return enqueue(ctx, pgkit.SQLTx{Tx: tx}, d, key, in, cfg)
 }
 
 func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definition[In, Out], key childkey.Key, in In, cfg StartConfig) (bool, error) {
 	if d == nil {
-		return false, fmt.Errorf("%w: no definition", ErrArgument)
+		return false, fmt.Errorf("%w: the Definition is nil, or was not made by Define", ErrArgument)
 	}
 	req, err := d.Request(key, in, saga.Scope(cfg.Scope), saga.StartAt(cfg.At))
 	if err != nil {
@@ -84,7 +85,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	}
 	query, err := queriesBySchema.For(cfg.Schema, false)
 	if err != nil {
-		return false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
+		return false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	if err := checkCodec(cfg.Codec); err != nil {
 		return false, err
@@ -118,7 +119,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 		case len(hash) != len(req.InputHash):
 			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v: input_hash of %d bytes", journal.ErrCorrupt, name, req.ID, len(hash))
 		case !bytes.Equal(hash, req.InputHash[:]):
-			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v", saga.ErrKeyReused, name, req.ID)
+			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v", errtext.Inner(saga.ErrKeyReused), name, req.ID)
 		}
 		return false, nil
 	}

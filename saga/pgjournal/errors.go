@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -15,7 +16,7 @@ import (
 var (
 	// ErrArgument: a value that cannot be stored, refused before anything was
 	// sent. It matches [journal.ErrRefused].
-	ErrArgument = fmt.Errorf("pgjournal: bad argument: %w", journal.ErrRefused)
+	ErrArgument error = refusedError("pgjournal: bad argument")
 	// ErrConfig: a field of [Config], or of [Roles], has a value that it cannot
 	// have.
 	ErrConfig = errors.New("pgjournal: bad config")
@@ -63,12 +64,14 @@ func wrap(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrConfig), errors.Is(err, ErrArgument): // it begins with the package
+		return err
 	case errors.Is(err, pgkit.ErrFateUnknown):
-		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrFateUnknown, err)
+		return fmt.Errorf("pgjournal: %s: %w", doing, errtext.Mark(errtext.Inner(err), journal.ErrFateUnknown))
 	case isRefused(err):
-		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrRefused, err)
+		return fmt.Errorf("pgjournal: %s: %w", doing, errtext.Mark(errtext.Inner(err), journal.ErrRefused))
 	}
-	return fmt.Errorf("pgjournal: %s: %w", doing, err)
+	return fmt.Errorf("pgjournal: %s: %w", doing, errtext.Inner(err))
 }
 
 // refusals are the classes of SQLSTATE that say what a repetition does not change: bad
@@ -84,3 +87,10 @@ func isRefused(err error) bool {
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && slices.Contains(refusals, answer.Code[:min(2, len(answer.Code))])
 }
+
+// A refusedError matches [journal.ErrRefused], and its text begins with this package.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+func (refusedError) Is(target error) bool { return target == journal.ErrRefused }

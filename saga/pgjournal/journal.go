@@ -70,7 +70,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 	cfg.Migrate = false
 	j, err := New(pool, cfg)
 	if err == nil && migrate {
-		err = wrap("open", await(ctx, func() error { return Migrate(ctx, pool, cfg.Schema) }, cfg.warnAway))
+		err = wrap("open", await(ctx, func() error { return journalTables.Migrations.Up(ctx, pool, cfg.Schema) }, cfg.warnAway))
 	}
 	if err == nil {
 		j, err = j.adaptToTables(ctx)
@@ -119,7 +119,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	if cfg.Migrate {
-		return nil, fmt.Errorf("%w: Migrate: New sends nothing; call Migrate with the pool", ErrConfig)
+		return nil, fmt.Errorf("%w: Migrate is for Open: New sends nothing; call the function Migrate with the pool", ErrConfig)
 	}
 	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {

@@ -33,9 +33,9 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		{"close timeout", pgjournal.Config{CloseTimeout: -1}, "CloseTimeout -1ns"},
 		{"detached", pgjournal.Config{MaxDetached: -1}, "MaxDetached -1"},
 		{"flushes", pgjournal.Config{MaxFlushes: -1}, "MaxFlushes -1"},
-		{"flushes without combining", pgjournal.Config{SeparateCommits: true, MaxFlushes: 2}, "MaxFlushes 2, SeparateCommits true"},
+		{"flushes without combining", pgjournal.Config{SeparateCommits: true, MaxFlushes: 2}, "MaxFlushes 2 has no meaning with SeparateCommits"},
 		{"queued", pgjournal.Config{MaxQueued: -1}, "MaxQueued -1"},
-		{"queue without combining", pgjournal.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9, SeparateCommits true"},
+		{"queue without combining", pgjournal.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9 has no meaning with SeparateCommits"},
 	}
 	nowhere, err := pgxpool.ParseConfig("postgres://127.0.0.1:1/none")
 	require.NoError(t, err)
@@ -77,7 +77,11 @@ func TestOpen_checksTheServer(t *testing.T) {
 		require.ErrorAs(t, err, &schema)
 		require.Equal(t, have, schema.Have)
 		require.Equal(t, latest, schema.Want)
-		require.ErrorContains(t, schema, fmt.Sprintf("saga in %s has version %d, want %d", where, have, latest))
+		want := fmt.Sprintf("saga in %s has version %d, want %d", where, have, latest)
+		if have == 0 {
+			want = fmt.Sprintf("there are no tables of saga in %s: set Config.Migrate", where)
+		}
+		require.ErrorContains(t, schema, want)
 	}
 	wantSchema(0, pgjournal.ErrSchemaMissing, "the search_path")
 	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""))

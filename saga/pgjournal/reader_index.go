@@ -28,10 +28,10 @@ var readerIndex = component.Index{Name: "saga_created_at", Columns: "(created_at
 func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	q, err := readerQueriesBySchema.For(schema, false)
 	if err != nil {
-		return fmt.Errorf("%w: schema: %w", ErrConfig, err)
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if pool == nil {
-		return fmt.Errorf("%w: pool is nil", ErrConfig)
+		return fmt.Errorf("%w: the pool is nil", ErrConfig)
 	}
 	table := "saga"
 	if schema != "" {

@@ -55,7 +55,7 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (j *Journal) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
 	if age <= 0 || age > longest {
-		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
+		return 0, fmt.Errorf("%w: age %v, must be positive and at most %v", ErrArgument, age, longest)
 	}
 	st := j.query.PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
 	n, err := pgkit.ExecInBatches(ctx, j.db.Writer, st, auditBatch)

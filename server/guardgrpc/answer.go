@@ -154,7 +154,7 @@ func checkReplayed(names []string) ([]string, error) {
 			return nil, reject("Config.ReplayMetadata", name, "belongs to one call, or is set by gRPC or by this library")
 		}
 		if keep[i] == "" || strings.ContainsAny(keep[i], "\x00 \r\n") {
-			return nil, reject("Config.ReplayMetadata", name, "is no name of metadata")
+			return nil, reject("Config.ReplayMetadata", name, "must be the name of a metadata entry")
 		}
 	}
 	slices.Sort(keep)

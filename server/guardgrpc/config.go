@@ -3,6 +3,7 @@ package guardgrpc
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -67,5 +68,8 @@ type Method struct {
 }
 
 func reject(field string, value any, reason string) error {
+	if strings.HasPrefix(field, "Config.") {
+		field = "guardgrpc." + field
+	}
 	return &server.ConfigError{Field: field, Value: fmt.Sprint(value), Reason: reason}
 }

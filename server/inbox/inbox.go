@@ -36,6 +36,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -101,17 +102,22 @@ func New(g *server.Guard, cfg Config) (*Inbox, error) {
 		return nil, reject("guard", "nil", "a Guard is required")
 	}
 	if err := childkey.CheckName(cfg.Consumer); err != nil {
-		return nil, reject("Config.Consumer", fmt.Sprintf("%q", cfg.Consumer), err.Error())
+		return nil, reject("inbox.Config.Consumer", fmt.Sprintf("%q", cfg.Consumer),
+			fmt.Sprintf("must have 1 to %d letters, digits and ._/-, and begin with a letter or a digit", childkey.MaxNameBytes))
 	}
 	if cfg.MaxAttempts < 0 {
-		return nil, reject("Config.MaxAttempts", fmt.Sprint(cfg.MaxAttempts), "must not be negative")
+		return nil, reject("inbox.Config.MaxAttempts", fmt.Sprint(cfg.MaxAttempts), "must not be negative")
 	}
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
 	task := server.Task{
 		Name: "inbox " + cfg.Consumer, Scope: scope, Namespace: "inbox/" + cfg.Consumer, Effect: cfg.Effect,
 		Wait: -1, // a redelivery by the broker is cheaper than a consumer that waits
 	}
-	if err := g.CheckTask(task); err != nil {
+	var wrong *server.ConfigError
+	if err := g.CheckTask(task); errors.As(err, &wrong) {
+		_, field, _ := strings.Cut(wrong.Field, ".") // of the guard's own type
+		return nil, reject("inbox.Config."+field, wrong.Value, wrong.Reason)
+	} else if err != nil {
 		return nil, err
 	}
 	return &Inbox{guard: g, cfg: cfg, task: task}, nil
@@ -141,7 +147,8 @@ func (i *Inbox) Key(m Message) (childkey.Key, error) {
 func (i *Inbox) key(parts ...string) (childkey.Key, error) {
 	key, err := childkey.FromParts(i.cfg.Consumer, parts...)
 	if err != nil {
-		return childkey.Key{}, fmt.Errorf("%w: message: %w", server.ErrArgument, err)
+		return childkey.Key{}, fmt.Errorf("%w: inbox.Message: ID must have 1 to %d bytes, and Source at most %[2]d",
+			server.ErrArgument, childkey.MaxDiscriminatorBytes)
 	}
 	return key, nil
 }

@@ -274,11 +274,11 @@ func TestNewInbox_rejects(t *testing.T) {
 		field string
 	}{
 		{"no guard", nil, inbox.Config{Consumer: "c", Effect: server.Keyed}, "guard"},
-		{"no consumer", g, inbox.Config{Effect: server.Keyed}, "Config.Consumer"},
-		{"bad consumer", g, inbox.Config{Consumer: "a:b", Effect: server.Keyed}, "Config.Consumer"},
-		{"no effect", g, inbox.Config{Consumer: "c"}, "Route.Effect"},
-		{"no transactions", g, inbox.Config{Consumer: "c", Effect: server.Transactional}, "Route.Effect"},
-		{"negative", g, inbox.Config{Consumer: "c", Effect: server.Keyed, MaxAttempts: -1}, "Config.MaxAttempts"},
+		{"no consumer", g, inbox.Config{Effect: server.Keyed}, "inbox.Config.Consumer"},
+		{"bad consumer", g, inbox.Config{Consumer: "a:b", Effect: server.Keyed}, "inbox.Config.Consumer"},
+		{"no effect", g, inbox.Config{Consumer: "c"}, "inbox.Config.Effect"},
+		{"no transactions", g, inbox.Config{Consumer: "c", Effect: server.Transactional}, "inbox.Config.Effect"},
+		{"negative", g, inbox.Config{Consumer: "c", Effect: server.Keyed, MaxAttempts: -1}, "inbox.Config.MaxAttempts"},
 	} {
 		_, err := inbox.New(tt.g, tt.cfg)
 		var rejected *server.ConfigError

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -166,7 +165,7 @@ func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequ
 	}
 	query, err := queriesBySchema.For(undo.Schema, false)
 	if err != nil {
-		return 0, false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
+		return 0, false, badArgument("Schema: %w", err)
 	}
 	s := &Store{cfg: Config{LockTimeout: DefaultLockTimeout}}
 	s.statements.Store(query)
@@ -187,11 +186,11 @@ func (o *OnceRequest) checkUndo(forward childkey.Key) error {
 	}
 	switch {
 	case forward.IsZero():
-		return fmt.Errorf("%w: no forward key", ErrArgument)
+		return badArgument("forward is the zero Key")
 	case forward == o.Key:
-		return fmt.Errorf("%w: the undo has the key of the forward call", ErrArgument)
+		return badArgument("the undo has the key of the forward call, and needs one of its own")
 	case o.Name == "":
-		return fmt.Errorf("%w: no Name", ErrArgument)
+		return badArgument("OnceRequest.Name is empty")
 	}
 	return nil
 }

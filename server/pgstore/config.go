@@ -164,15 +164,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.Distributed && c.Listen != nil:
-		return c, fmt.Errorf("%w: Listen with distributed tables", ErrConfig)
+		return c, fmt.Errorf("%w: Listen is not for distributed tables", ErrConfig)
 	case c.ConfirmReplays > ConfirmNever:
-		return c, fmt.Errorf("%w: ConfirmReplays %d", ErrConfig, c.ConfirmReplays)
+		return c, fmt.Errorf("%w: ConfirmReplays %d is not ConfirmAuto, ConfirmAlways or ConfirmNever", ErrConfig, c.ConfirmReplays)
 	case c.Answers > AnswersLeaving:
-		return c, fmt.Errorf("%w: Answers %d", ErrConfig, c.Answers)
+		return c, fmt.Errorf("%w: Answers %d is none of its constants", ErrConfig, c.Answers)
 	case c.PartitionInterval < time.Second || c.PartitionInterval > 366*24*time.Hour || c.PartitionInterval%time.Second != 0:
 		return c, fmt.Errorf("%w: PartitionInterval %v is not a number of seconds up to 366 days", ErrConfig, c.PartitionInterval)
 	case !slices.Contains(isolations, c.Isolation):
-		return c, fmt.Errorf("%w: Isolation %q", ErrConfig, c.Isolation)
+		return c, fmt.Errorf("%w: Isolation %q is none of %q", ErrConfig, c.Isolation, isolations)
 	}
 	return c.listening()
 }
@@ -183,9 +183,9 @@ func (c Config) listening() (Config, error) {
 	case c.Listen == nil:
 		return c, nil
 	case c.Listen.DialFunc == nil || c.Listen.LookupFunc == nil: // pgx panics, and much later
-		return c, fmt.Errorf("%w: Listen does not come from pgx.ParseConfig", ErrConfig)
+		return c, fmt.Errorf("%w: Listen must come from pgx.ParseConfig", ErrConfig)
 	case c.Isolation != pgx.ReadCommitted:
-		return c, fmt.Errorf("%w: Listen with Isolation %q", ErrConfig, c.Isolation)
+		return c, fmt.Errorf("%w: Listen is not for Isolation %q", ErrConfig, c.Isolation)
 	}
 	c.Listen = c.Listen.Copy()
 	return c, nil

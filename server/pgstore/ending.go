@@ -280,7 +280,7 @@ func Queue(ctx context.Context, sql string, args ...any) error {
 func canQueue(sql string) error {
 	switch word := pgkit.FirstWord(sql); {
 	case word == "":
-		return fmt.Errorf("%w: no statement", ErrArgument)
+		return badArgument("the statement is empty")
 	case pgkit.IsEnd(word):
 		return fmt.Errorf("%w: %s", ErrTxOwned, word)
 	default:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/store"
@@ -78,8 +79,10 @@ func wrap(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrConfig), errors.As(err, new(argumentError)): // it begins with the package
+		return err
 	case errors.Is(err, pgkit.ErrFateUnknown):
-		return fmt.Errorf("pgstore: %s: %w: %w", doing, store.ErrFateUnknown, err)
+		return fmt.Errorf("pgstore: %s: %w", doing, errtext.Mark(errtext.Inner(err), store.ErrFateUnknown))
 	}
 	switch full := new(*pgkit.PoolError); {
 	case errors.As(err, full):
@@ -87,7 +90,7 @@ func wrap(doing string, err error) error {
 	case sentNothing(err):
 		err = &store.BusyError{Err: err}
 	}
-	return fmt.Errorf("pgstore: %s: %w", doing, err)
+	return fmt.Errorf("pgstore: %s: %w", doing, errtext.Inner(err))
 }
 
 // sentNothing reports whether no statement reached a server that writes: it could not be dialled, had no connection left,
@@ -100,6 +103,17 @@ func sentNothing(err error) bool {
 		return false
 	}
 }
+
+// An argumentError matches [ErrArgument], and its text begins with this package.
+type argumentError struct{ error }
+
+func badArgument(format string, values ...any) error {
+	return argumentError{fmt.Errorf(format, values...)}
+}
+
+func (e argumentError) Error() string { return "pgstore: bad argument: " + e.error.Error() }
+
+func (e argumentError) Unwrap() []error { return []error{ErrArgument, e.error} }
 
 // refusalOf returns the server's refusal in err, or nil. If the fate of a write is unknown, an error that
 // it wraps does not describe the write.

@@ -118,5 +118,5 @@ func ExampleOpen() {
 	}
 	_, err = pgstore.Open(ctx, cfg, pgstore.Config{Schema: "pg_keys"})
 	fmt.Println(err)
-	// Output: pgstore: bad config: Schema: schema name refused: "pg_keys"
+	// Output: pgstore: bad config: Schema "pg_keys" must have 1 to 63 of a-z, 0-9 and _, and must not begin with a digit or pg_
 }

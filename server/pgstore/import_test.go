@@ -14,7 +14,7 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/fanonce/fanonce/"
 	allowed := map[string][]string{
-		".":                    {module + "server", module + "childkey", module + "internal/pgkit", "github.com/jackc/", "golang.org/x/", "github.com/google/uuid"},
+		".":                    {module + "server", module + "childkey", module + "internal/pgkit", module + "internal/errtext", "github.com/jackc/", "golang.org/x/", "github.com/google/uuid"},
 		"../../internal/pgkit": {module + "internal/pgkit", "github.com/jackc/", "golang.org/x/"},
 	}
 	for dir, prefixes := range allowed {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -63,7 +63,7 @@ func (i *Intents) Begin(ctx context.Context, parent childkey.Key, namespace stri
 // sdk.Begin finds the intent. Stage reports whether it was there before.
 func (i *Intents) Stage(ctx context.Context, tx pgx.Tx, namespace string, parts ...string) (existed bool, err error) {
 	if tx == nil {
-		return false, fmt.Errorf("%w: no transaction", ErrArgument)
+		return false, badArgument("the transaction is nil")
 	}
 	parent, err := parentOf(namespace, parts)
 	if err != nil {
@@ -79,7 +79,7 @@ func (i *Intents) Stage(ctx context.Context, tx pgx.Tx, namespace string, parts 
 
 func (i *Intents) begin(parent childkey.Key, namespace string, parts []string, lockTimeout *string) (pgkit.Statement, error) {
 	if parent.IsZero() {
-		return pgkit.Statement{}, fmt.Errorf("%w: no parent key", ErrArgument)
+		return pgkit.Statement{}, badArgument("parent is the zero Key")
 	}
 	raw := make([][]byte, len(parts))
 	for n, part := range parts {
@@ -139,7 +139,7 @@ const intentBatch = 1000
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
 	if age <= 0 || age > store.MaxRetention {
-		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
+		return 0, badArgument("age %v is not positive", age)
 	}
 	st := i.store.query().IntentsSweep.Bind(pgx.NamedArgs{"age": age, "limit": int64(intentBatch)})
 	n, err := pgkit.ExecInBatches(ctx, i.store.db.Writer, st, intentBatch)
@@ -149,7 +149,7 @@ func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
 func parentOf(namespace string, parts []string) (childkey.Key, error) {
 	parent, err := childkey.FromParts(namespace, parts...)
 	if err != nil {
-		return childkey.Key{}, fmt.Errorf("%w: %w", ErrArgument, err)
+		return childkey.Key{}, badArgument("%w", errtext.Inner(err))
 	}
 	return parent, nil
 }

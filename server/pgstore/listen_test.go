@@ -330,8 +330,8 @@ func TestOpen_listen(t *testing.T) {
 		cfg  pgstore.Config
 		want string
 	}{
-		{"not from ParseConfig", pgstore.Config{Listen: new(pgx.ConnConfig)}, "Listen does not come from pgx.ParseConfig"},
-		{"isolation", pgstore.Config{Listen: look.Config().ConnConfig, Isolation: pgx.RepeatableRead}, `Listen with Isolation "repeatable read"`},
+		{"not from ParseConfig", pgstore.Config{Listen: new(pgx.ConnConfig)}, "Listen must come from pgx.ParseConfig"},
+		{"isolation", pgstore.Config{Listen: look.Config().ConnConfig, Isolation: pgx.RepeatableRead}, `Listen is not for Isolation "repeatable read"`},
 		{"nobody there", pgstore.Config{Listen: parse(t, "postgres://127.0.0.1:1/none")}, "listen"},
 		{"pooler", pgstore.Config{}, "is not heard"},
 	} {

@@ -57,7 +57,7 @@ func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) erro
 	}
 	s.partitioned.answers.put(keep)
 	if n := s.partitioned.answers.get() / s.cfg.PartitionInterval; n > maxPartitions {
-		return fmt.Errorf("%w: PartitionInterval %v needs %d partitions, the most is %d", ErrArgument, s.cfg.PartitionInterval, n, maxPartitions)
+		return badArgument("Config.PartitionInterval %v needs %d partitions, the most is %d: choose a longer one", s.cfg.PartitionInterval, n, maxPartitions)
 	}
 	return wrap("partitions", s.maintainPartitions(ctx))
 }

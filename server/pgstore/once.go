@@ -68,7 +68,7 @@ type OnceRequest struct {
 // transaction again.
 func Once(ctx context.Context, tx pgx.Tx, req OnceRequest) (first bool, err error) {
 	if tx == nil {
-		return false, fmt.Errorf("%w: no transaction", ErrArgument)
+		return false, badArgument("the transaction is nil")
 	}
 	return onceIn(ctx, pgkit.PgxTx{Tx: tx}, &req)
 }
@@ -76,7 +76,7 @@ func Once(ctx context.Context, tx pgx.Tx, req OnceRequest) (first bool, err erro
 // OnceSQL is [Once] for a transaction of database/sql, over pgx's driver.
 func (o OnceRequest) OnceSQL(ctx context.Context, tx *sql.Tx) (first bool, err error) {
 	if tx == nil {
-		return false, fmt.Errorf("%w: no transaction", ErrArgument)
+		return false, badArgument("the transaction is nil")
 	}
 	return onceIn(ctx, pgkit.SQLTx{Tx: tx}, &o)
 }
@@ -120,7 +120,7 @@ func (p *prepared) queue(batch *pgx.Batch) error {
 // batch again: the second SendOnce learns the fate. SendOnce does not change batch.
 func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
 	if batch == nil || batch.Len() == 0 || begins(batch) {
-		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
+		return false, badArgument("a batch without queries, or with a BEGIN")
 	}
 	for _, q := range batch.QueuedQueries {
 		if err := canQueue(q.SQL); err != nil {
@@ -203,11 +203,11 @@ type prepared struct {
 func prepare(req *OnceRequest) (prepared, error) {
 	switch {
 	case req.Scope == "" || len(req.Scope) > childkey.MaxScopeBytes:
-		return prepared{}, fmt.Errorf("%w: a Scope of %d bytes", ErrArgument, len(req.Scope))
+		return prepared{}, badArgument("OnceRequest.Scope has %d bytes, must have 1 to %d", len(req.Scope), childkey.MaxScopeBytes)
 	case req.Name == "":
-		return prepared{}, fmt.Errorf("%w: no Name", ErrArgument)
+		return prepared{}, badArgument("OnceRequest.Name is empty")
 	case req.Key.IsZero():
-		return prepared{}, fmt.Errorf("%w: no Key", ErrArgument)
+		return prepared{}, badArgument("OnceRequest.Key is zero")
 	}
 	if err := store.CheckLength("Keep", req.Keep); err != nil {
 		return prepared{}, err
@@ -217,7 +217,7 @@ func prepare(req *OnceRequest) (prepared, error) {
 	}
 	query, err := queriesBySchema.For(req.Schema, false)
 	if err != nil {
-		return prepared{}, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
+		return prepared{}, badArgument("Schema: %w", err)
 	}
 	p := prepared{
 		query:       query,
@@ -333,7 +333,7 @@ func (r *onceRecord) scan(row pgkit.Scanner) error {
 // work left behind that a COMMIT would hide; then nothing is committed.
 func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx context.Context, tx pgx.Tx) error) (bool, error) {
 	if work == nil {
-		return false, fmt.Errorf("%w: no work", ErrArgument)
+		return false, badArgument("the function is nil")
 	}
 	req.Schema = s.query().schema
 	p, err := prepare(&req)

@@ -26,7 +26,7 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		{"lock timeout", pgstore.Config{LockTimeout: -1}, "LockTimeout -1ns"},
 		{"close timeout", pgstore.Config{CloseTimeout: -1}, "CloseTimeout -1ns"},
 		{"queued", pgstore.Config{MaxQueued: -1}, "MaxQueued -1"},
-		{"queue without combining", pgstore.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9, SeparateCommits true"},
+		{"queue without combining", pgstore.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9 has no meaning with SeparateCommits"},
 		{"isolation", pgstore.Config{Isolation: "snapshot"}, "snapshot"},
 	}
 	nowhere, err := pgxpool.ParseConfig("postgres://127.0.0.1:1/none")

@@ -92,10 +92,10 @@ var readerIndexes = []component.Index{
 func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	q, err := readerQueriesBySchema.For(schema, false)
 	if err != nil {
-		return fmt.Errorf("%w: schema: %w", ErrConfig, err)
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if pool == nil {
-		return fmt.Errorf("%w: pool is nil", ErrConfig)
+		return fmt.Errorf("%w: the pool is nil", ErrConfig)
 	}
 	return wrap("reader indexes", component.IndexBuild{
 		Pool: pool, Table: table{schema: schema, name: "idempotency"}.String(), Indexes: readerIndexes,

@@ -78,7 +78,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 		return nil, wrap("open", err)
 	}
 	if cfg.Migrate {
-		err = Migrate(ctx, pool, cfg.Schema)
+		err = storeTables.Migrations.Up(ctx, pool, cfg.Schema)
 		cfg.Migrate = false
 	}
 	if err == nil {
@@ -118,7 +118,7 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 		return nil, err
 	}
 	if cfg.Migrate {
-		return nil, fmt.Errorf("%w: Migrate: New sends nothing; call Migrate with the pool", ErrConfig)
+		return nil, fmt.Errorf("%w: Migrate is for Open: New sends nothing; call the function Migrate with the pool", ErrConfig)
 	}
 	query, err := queriesBySchema.For(cfg.Schema, cfg.Distributed)
 	if err != nil {

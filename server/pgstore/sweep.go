@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -223,7 +222,7 @@ const auditBatch = 1000
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
 	if age <= 0 || age > store.MaxRetention {
-		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
+		return 0, badArgument("age %v is not positive", age)
 	}
 	st := s.query().PruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
 	n, err := pgkit.ExecInBatches(ctx, s.db.Writer, st, auditBatch)

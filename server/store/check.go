@@ -12,7 +12,7 @@ import (
 // CheckLength returns an error wrapping [ErrArgument], with the name, unless d is from 0 to [MaxRetention].
 func CheckLength(name string, d time.Duration) error {
 	if d < 0 || d > MaxRetention {
-		return fmt.Errorf("%w: %s %v", ErrArgument, name, d)
+		return fmt.Errorf("%w: %s %v, must be 0 to %v", ErrArgument, name, d, MaxRetention)
 	}
 	return nil
 }
@@ -20,7 +20,7 @@ func CheckLength(name string, d time.Duration) error {
 // CheckLease returns an error wrapping [ErrArgument] unless d is from 1 µs to [MaxRetention].
 func CheckLease(d time.Duration) error {
 	if d < time.Microsecond {
-		return fmt.Errorf("%w: lease %v", ErrArgument, d)
+		return fmt.Errorf("%w: lease %v, must be at least 1µs", ErrArgument, d)
 	}
 	return CheckLength("lease", d)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -71,7 +72,7 @@ type RefusedError struct {
 // Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("server: refused: %s: %v", e.Code, e.Err)
+		return fmt.Sprintf("server: refused: %s: %s", e.Code, strings.TrimPrefix(e.Err.Error(), "server: "))
 	}
 	return "server: refused: " + string(e.Code)
 }

@@ -73,7 +73,9 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-func badID(text string) error { return fmt.Errorf("%w: %.64q is no ID", ErrArgument, text) }
+func badID(text string) error {
+	return fmt.Errorf("%w: %.64q is no ID, which has the form of a UUID", ErrArgument, text)
+}
 
 // NewID returns the ID of a key. namespace is the Namespace of the guard's Config; scope is the scope of the key.
 func NewID(scope, namespace string, key childkey.Key) ID {

@@ -25,37 +25,28 @@ type Component struct {
 // Migrate brings the tables in a schema to the latest version, see [Migrations.Up]. Its error wraps
 // the component's ErrConfig for a name that no schema can have.
 func (c *Component) Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	if err := c.Migrations.Up(ctx, pool, schema); err != nil {
-		return fmt.Errorf("%s: migrate: %w", c.Package, c.nameError(err))
-	}
-	return nil
+	return c.wrap("migrate", c.Migrations.Up(ctx, pool, schema))
 }
 
 // Distribute spreads the component's tables over the nodes of Citus, see [Distribute]. Its error wraps the component's
 // ErrConfig for a name that no schema can have, and without a pool.
 func (c *Component) Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if pool == nil {
-		return fmt.Errorf("%w: nil pool", c.ErrConfig)
+		return fmt.Errorf("%w: the pool is nil", c.ErrConfig)
 	}
-	if err := Distribute(ctx, pool, schema, c.Spread); err != nil {
-		return fmt.Errorf("%s: distribute: %w", c.Package, c.nameError(err))
-	}
-	return nil
+	return c.wrap("distribute", Distribute(ctx, pool, schema, c.Spread))
 }
 
 // Grant runs the component's statements for these roles, see [Roles.Grant]. Its error wraps
 // the component's ErrConfig for a name that no role or schema can have.
 func (c *Component) Grant(ctx context.Context, pool *pgxpool.Pool, r Roles) error {
-	if err := r.Grant(ctx, pool, c.Roles); err != nil {
-		return fmt.Errorf("%s: grant: %w", c.Package, c.nameError(err))
-	}
-	return nil
+	return c.wrap("grant", r.Grant(ctx, pool, c.Roles))
 }
 
 // RolesSQL returns the statements that Grant runs.
 func (c *Component) RolesSQL(r Roles) (string, error) {
 	text, err := r.SQL(c.Roles)
-	return text, c.nameError(err)
+	return text, c.wrap("roles", err)
 }
 
 // IsDistributed reports whether the component's tables are distributed, see [pgkit.Distributed].
@@ -88,11 +79,15 @@ func (c *Component) SchemaOf(ctx context.Context, db pgkit.Queryer) (schema stri
 	return schema, err
 }
 
-func (c *Component) nameError(err error) error {
-	if errors.Is(err, ErrRoleName) || errors.Is(err, pgkit.ErrSchemaName) {
+// wrap says what err stopped. A bad name is a mistake in the configuration.
+func (c *Component) wrap(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrRoleName) || errors.Is(err, pgkit.ErrSchemaName):
 		return fmt.Errorf("%w: %w", c.ErrConfig, err)
 	}
-	return err
+	return fmt.Errorf("%s: %s: %w", c.Package, doing, err)
 }
 
 // Folder returns the folder of files that are embedded. It panics if there is none: that is a

@@ -23,8 +23,7 @@ type Config struct {
 // numbers mean the defaults of [pgkit.NewWriter] and [pgkit.NewCombiner].
 func (c Config) Check() error {
 	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
-		//lint:ignore ST1005 the text begins with the name of the field
-		return fmt.Errorf("Schema: %w", err)
+		return err
 	}
 	switch {
 	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
@@ -33,10 +32,14 @@ func (c Config) Check() error {
 		return fmt.Errorf("CloseTimeout %v is negative", c.CloseTimeout)
 	case c.MaxDetached < 0:
 		return fmt.Errorf("MaxDetached %d is negative", c.MaxDetached)
-	case c.MaxFlushes < 0 || (c.MaxFlushes > 0 && c.SeparateCommits):
-		return fmt.Errorf("MaxFlushes %d, SeparateCommits %v", c.MaxFlushes, c.SeparateCommits)
-	case c.MaxQueued < 0 || (c.MaxQueued > 0 && c.SeparateCommits):
-		return fmt.Errorf("MaxQueued %d, SeparateCommits %v", c.MaxQueued, c.SeparateCommits)
+	case c.MaxFlushes < 0:
+		return fmt.Errorf("MaxFlushes %d is negative", c.MaxFlushes)
+	case c.MaxQueued < 0:
+		return fmt.Errorf("MaxQueued %d is negative", c.MaxQueued)
+	case c.SeparateCommits && c.MaxFlushes > 0:
+		return fmt.Errorf("MaxFlushes %d has no meaning with SeparateCommits", c.MaxFlushes)
+	case c.SeparateCommits && c.MaxQueued > 0:
+		return fmt.Errorf("MaxQueued %d has no meaning with SeparateCommits", c.MaxQueued)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (c *Component) ParseURL(url string) (*pgxpool.Config, error) {
 // the component's ErrConfig for a cfg that does not come from [pgxpool.ParseConfig].
 func (c *Component) Pool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	if cfg == nil || cfg.ConnConfig == nil {
-		return nil, fmt.Errorf("%w: pool configuration is nil", c.ErrConfig)
+		return nil, fmt.Errorf("%w: the configuration of the pool is nil", c.ErrConfig)
 	}
 	cfg = cfg.Copy()
 	pgkit.Prepare(cfg)
@@ -117,7 +117,7 @@ func (d *Database) checkDistributed(ctx context.Context) error {
 	case err != nil:
 		return err
 	case distributed && !d.cfg.Distributed:
-		return fmt.Errorf("%w: the tables are distributed, and Distributed is false: start again", d.component.ErrConfig)
+		return fmt.Errorf("%w: the tables have been distributed since Open: start the process again", d.component.ErrConfig)
 	case !distributed && d.cfg.Distributed:
 		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", d.component.ErrConfig)
 	}

@@ -58,7 +58,7 @@ func (b IndexBuild) there(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if !exists {
-		return false, fmt.Errorf("%w: no table %s", b.Missing, b.Table)
+		return false, fmt.Errorf("%w: there is no table %s: call Migrate", b.Missing, b.Table)
 	}
 	return b.Valid(b.Pool.QueryRow(ctx, b.Look.SQL()))
 }

@@ -46,10 +46,10 @@ type Reader[Q any] struct {
 func NewReader[Q any](pool *pgxpool.Pool, cfg ReaderConfig[Q]) (*Reader[Q], error) {
 	cfg.StatementTimeout = cmp.Or(cfg.StatementTimeout, DefaultStatementTimeout)
 	if cfg.StatementTimeout < time.Millisecond || cfg.StatementTimeout > time.Hour {
-		return nil, fmt.Errorf("%w: StatementTimeout %v is not from 1ms to an hour", cfg.Wrong, cfg.StatementTimeout)
+		return nil, fmt.Errorf("%w: StatementTimeout %v is not between 1ms and 1h", cfg.Wrong, cfg.StatementTimeout)
 	}
 	if _, err := cfg.Queries.For(cfg.Schema, false); err != nil {
-		return nil, fmt.Errorf("%w: Schema: %w", cfg.Wrong, err)
+		return nil, fmt.Errorf("%w: %w", cfg.Wrong, err)
 	}
 	return &Reader[Q]{ReaderConfig: cfg, pool: pool}, pgkit.CheckPool(pool)
 }

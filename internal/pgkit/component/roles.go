@@ -45,10 +45,10 @@ func (r Roles) SQL(statements string) (string, error) {
 			role.name = role.standard
 		}
 		if !canBeRole(role.name) {
-			return "", fmt.Errorf("%w: Roles.%s %q", ErrRoleName, role.field, role.name)
+			return "", fmt.Errorf("%w: Roles.%s %q must have 1 to 63 of a-z, 0-9 and _, and must not begin with a digit or pg_, nor be public or none", ErrRoleName, role.field, role.name)
 		}
 		if seen[role.name] {
-			return "", fmt.Errorf("%w: Roles.%s %q is there twice", ErrRoleName, role.field, role.name)
+			return "", fmt.Errorf("%w: Roles.%s %q is another role of them, too", ErrRoleName, role.field, role.name)
 		}
 		seen[role.name] = true
 		names[role.standard] = role.name

@@ -26,9 +26,13 @@ func (e *SchemaError) Error() string {
 	if e.Schema != "" {
 		where = fmt.Sprintf("schema %q", e.Schema)
 	}
+	const remedy = ": set Config.Migrate, or let the deploy run Migrate or fanonce migrate up"
+	if e.Have == 0 {
+		return fmt.Sprintf("%v: there are no tables of %s in %s%s", e.kind(), e.Component, where, remedy)
+	}
 	said := fmt.Sprintf("%v: %s in %s has version %d, want %d", e.kind(), e.Component, where, e.Have, e.Want)
 	if e.Have < e.Want {
-		return said + ": set Config.Migrate, or let the deploy run Migrate or fanonce migrate up"
+		return said + remedy
 	}
 	return fmt.Sprintf("%s; programs from version %d on can use it: deploy one", said, e.Oldest)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -41,7 +42,12 @@ type Draft struct {
 // Later lets check note problems once everything is declared.
 func (d *Draft) Later(check func()) { d.checks = append(d.checks, check) }
 
-func (d *Draft) Problem(err error) { d.problems = append(d.problems, err) }
+// Problem notes err, unless a problem has the same text.
+func (d *Draft) Problem(err error) {
+	if !slices.ContainsFunc(d.problems, func(known error) bool { return known.Error() == err.Error() }) {
+		d.problems = append(d.problems, err)
+	}
+}
 
 // Positive notes a problem unless v is above zero.
 func (d *Draft) Positive(field string, v int64, text any) {
@@ -108,7 +114,7 @@ func (d *Draft) dropUndos() {
 func (d *Draft) checkNames() {
 	p := d.Plan
 	if err := childkey.CheckName(p.Name); err != nil {
-		d.Problem(fmt.Errorf("name: %w", err))
+		d.Problem(fmt.Errorf("name: %w", errtext.Inner(err)))
 	}
 	d.Positive("version", int64(p.Version), p.Version)
 	switch n := len(p.Steps); {
@@ -280,7 +286,8 @@ func (d *Draft) checkUndos() {
 		}
 		for _, other := range p.Steps {
 			if other != s && (other.canFail() || s.isBare() && other.isSleep()) && !before[s.Index][other.Index] {
-				d.Problem(fmt.Errorf("%w: step %s has no undo, and %s can fail after it", ErrMissingUndo, s.Name, other.Name))
+				d.Problem(fmt.Errorf("%w: step %s has no undo, and %s can fail after it; "+
+					"give it Undo, ReadOnly, Irreversible, Pivot or Retriable", ErrMissingUndo, s.Name, other.Name))
 				break
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
@@ -101,7 +102,7 @@ func (e *Engine) register(ctx context.Context, p *Plan) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("saga: open: plan %s: %w", p.Name, err)
+		return fmt.Errorf("saga: open: plan %s: %w", p.Name, errtext.Inner(err))
 	}
 	if stored.Hash != p.Record.Hash {
 		return &PlanChanged{p, planChangedError(p.Record, stored)}
@@ -121,7 +122,7 @@ func (e *Engine) firstLease(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("saga: open: %w", err)
+		return fmt.Errorf("saga: open: %w", errtext.Inner(err))
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Lease/3)
 	defer cancel()
 	if left := e.journal.Leave(leave, l.id); left != nil {
-		err = errors.Join(err, fmt.Errorf("saga: close: %w", left))
+		err = errors.Join(err, fmt.Errorf("saga: close: %w", errtext.Inner(left)))
 	}
 	return err
 }

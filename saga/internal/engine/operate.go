@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/journal"
 )
@@ -96,7 +97,7 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 			err = s.Output.Check(data)
 		}
 		if err != nil {
-			return journal.Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
+			return journal.Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, errtext.Inner(err))
 		}
 		at := r.Now
 		if !entry.Pending && entry.Outcome == retry.Completed { // it has no output: the steps after it could begin before
@@ -371,9 +372,9 @@ func replaceEntry(entries []journal.Entry, e journal.Entry) []journal.Entry {
 func checkAudit(a journal.Audit) error {
 	switch {
 	case a.Actor == "" || len(a.Actor) > journal.MaxActorBytes:
-		return fmt.Errorf("%w: Actor of %d bytes, 1 to %d", ErrReasonRequired, len(a.Actor), journal.MaxActorBytes)
+		return fmt.Errorf("%w: Actor has %d bytes, must have 1 to %d", ErrReasonRequired, len(a.Actor), journal.MaxActorBytes)
 	case a.Reason == "" || len(a.Reason) > journal.MaxReasonBytes:
-		return fmt.Errorf("%w: Reason of %d bytes, 1 to %d", ErrReasonRequired, len(a.Reason), journal.MaxReasonBytes)
+		return fmt.Errorf("%w: Reason has %d bytes, must have 1 to %d", ErrReasonRequired, len(a.Reason), journal.MaxReasonBytes)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -63,7 +64,7 @@ func left(ctx context.Context, stored <-chan *started) (journal.Record, *executi
 	case s := <-stored:
 		return s.record, s.execution, s.err
 	default:
-		return journal.Record{}, nil, fmt.Errorf("saga: start: %w: %w", journal.ErrFateUnknown, Ended(ctx))
+		return journal.Record{}, nil, fmt.Errorf("%w: start: %w", journal.ErrFateUnknown, errtext.Inner(Ended(ctx)))
 	}
 }
 
@@ -93,7 +94,7 @@ func (e *Engine) storeAndCarry(ctx context.Context, l *lease, req *journal.Start
 	told := false
 	defer func() {
 		if !told { // the journal ended the goroutine
-			s.err = fmt.Errorf("saga: start: %w: %w", journal.ErrFateUnknown, &sdk.PanicError{Value: "runtime.Goexit"})
+			s.err = fmt.Errorf("%w: start: %w", journal.ErrFateUnknown, errtext.Inner(&sdk.PanicError{Value: "runtime.Goexit"}))
 			stored <- s
 		}
 	}()
@@ -116,7 +117,7 @@ func (e *Engine) store(ctx context.Context, l *lease, req *journal.StartRequest,
 		created, err = e.journalStart(ctx, req, &s.record)
 	}
 	if unknown && err != nil && !errors.Is(err, journal.ErrFateUnknown) { // the first start may have arrived
-		err = fmt.Errorf("%w: %w", journal.ErrFateUnknown, err)
+		err = fmt.Errorf("%w: %w", journal.ErrFateUnknown, errtext.Inner(err))
 	}
 	s.execution = e.executing(req.ID)
 	switch {
@@ -124,7 +125,7 @@ func (e *Engine) store(ctx context.Context, l *lease, req *journal.StartRequest,
 		s.record = s.execution.record
 	case errors.Is(err, journal.ErrFateUnknown):
 		e.seek(req.ID)
-		s.err = fmt.Errorf("saga: start: %w", err)
+		s.err = fmt.Errorf("saga: start: %w", errtext.Inner(err))
 		return false
 	case err != nil:
 		s.err = notStartedError(err)
@@ -150,7 +151,7 @@ func (e *Engine) journalStart(ctx context.Context, req *journal.StartRequest, r 
 	var panicked *sdk.PanicError
 	if errors.As(err, &panicked) {
 		e.tell(journal.Event{Kind: journal.EventPanic, Engine: req.Engine, ID: req.ID, Err: err})
-		err = fmt.Errorf("%w: %w", journal.ErrFateUnknown, err)
+		err = fmt.Errorf("%w: %w", journal.ErrFateUnknown, errtext.Inner(err))
 	}
 	return created, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -55,7 +56,9 @@ func (e *Engine) find(ctx context.Context, req journal.StartRequest) (journal.Re
 	return r, e.executing(r.ID), checkSameRequest(&r, &req)
 }
 
-func notStartedError(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
+func notStartedError(cause error) error {
+	return fmt.Errorf("%w: %w", ErrNotStarted, errtext.Inner(cause))
+}
 
 // checkSameRequest returns errKeyReused unless r is what req asks for. Another version of the saga is the
 // same saga. If the hash cannot be read it returns the reason: a codec's key may be missing in
@@ -171,7 +174,9 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-func detachedError(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }
+func detachedError(cause error) error {
+	return fmt.Errorf("%w: %w", ErrDetached, errtext.Inner(cause))
+}
 
 // RetryNow makes a saga retry its waiting calls at once.
 func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {

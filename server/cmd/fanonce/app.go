@@ -65,7 +65,7 @@ func (a *app) poolConfig(url string) (*pgxpool.Config, error) {
 		return nil, err
 	}
 	if isRedis(url) {
-		return nil, errors.New("the address is that of Redis, which has keys alone: this command is for Postgres")
+		return nil, errors.New("the address is one of Redis, which has only keys: this command needs Postgres")
 	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

@@ -60,10 +60,10 @@ func TestVerbs_countOfAll(t *testing.T) {
 	forget := []string{"keys", "forget", "--all", "--reason", "r"}
 	require.Contains(t, on(t, url, append(forget, "--yes")...).requireCode(t, 2).stderr, "add --count")
 	require.Contains(t, on(t, url, append(forget, "--yes", "--count", "3")...).requireCode(t, 1).stderr, "2 match: --count is 3; nothing was changed")
-	require.Contains(t, on(t, url, append(forget, "--count", "-1")...).requireCode(t, 2).stderr, "--count -1 is not of --all")
+	require.Contains(t, on(t, url, append(forget, "--count", "-1")...).requireCode(t, 2).stderr, "--count -1 needs --all")
 	require.Len(t, parse[keyList](t, on(t, url, "keys", "list", "--json")).Keys, 2)
 	on(t, url, append(forget, "--count", "2")...).requireCode(t, 0)
 	require.Contains(t, on(t, url, "saga", "cancel", "--all", "--yes", "--reason", "r").requireCode(t, 2).stderr, "add --count")
 	on(t, url, "saga", "retry", "--all", "--yes", "--reason", "r").requireCode(t, 0)
-	require.Contains(t, on(t, url, "saga", "retry", "--count", "1", "--reason", "r", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").requireCode(t, 2).stderr, "not of --all")
+	require.Contains(t, on(t, url, "saga", "retry", "--count", "1", "--reason", "r", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").requireCode(t, 2).stderr, "needs --all")
 }

@@ -91,7 +91,7 @@ func encodingNames() []string {
 func (d *derivation) parent(key childkey.Key) (childkey.Key, error) {
 	if d.scope == "" {
 		if d.namespace != "" {
-			return childkey.Key{}, errors.New("--namespace needs --scope, which is unscoped where the service has server.Unscoped")
+			return childkey.Key{}, errors.New("--namespace needs --scope: unscoped, if the service has server.Unscoped")
 		}
 		return key, nil
 	}
@@ -110,7 +110,7 @@ func (d *derivation) child(parent childkey.Key, service, operation string, more 
 	}
 	if d.legacy {
 		if len(more) > 0 || encodings[at] != childkey.Hex32 {
-			return childkey.Key{}, errors.New("--legacy has neither discriminators nor an --encoding")
+			return childkey.Key{}, errors.New("--legacy takes neither discriminators nor --encoding")
 		}
 		return childkey.Legacy(parent, service, operation)
 	}

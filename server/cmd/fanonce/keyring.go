@@ -134,7 +134,7 @@ type redisAddress struct {
 
 func (a *app) openRedis(ctx context.Context, address string) (*keyring, *redisstore.Store, error) {
 	if a.schema != "" {
-		return nil, nil, errors.New("--schema is of Postgres: the address of Redis has ?prefix=NAME")
+		return nil, nil, errors.New("--schema is for Postgres: in Redis, ?prefix=NAME of the address does this")
 	}
 	parsed, err := parseRedis(address)
 	if err != nil {

@@ -33,7 +33,7 @@ func (k *keyVerb) check(args []string) ([]idArg, error) {
 		err = k.verb.check(args)
 	}
 	if err == nil && k.fence != 0 && len(ids) != 1 {
-		err = errors.New("--fence is of one key: name one ID")
+		err = errors.New("--fence is the fence of one key: name one ID")
 	}
 	if err == nil {
 		_, err = k.request(1, store.Cursor{})
@@ -162,11 +162,11 @@ func checkDecision(as string, v *keyVerb, h *happening, args []string) error {
 	case !slices.Contains(decisions, as):
 		return fmt.Errorf("--as %q is none of %s", as, strings.Join(decisions, ", "))
 	case as != asHappened && h.given():
-		return errors.New("--status, --body-file, --content-type, --plain and --retention are of --as happened")
+		return errors.New("--status, --body-file, --content-type, --plain and --retention need --as happened")
 	case as != asHappened:
 		return nil
 	case v.all || len(args) > 1:
-		return errors.New("--as happened is of one key: name one ID")
+		return errors.New("--as happened settles one key: name one ID")
 	}
 	return h.check()
 }
@@ -280,7 +280,7 @@ func (h *happening) check() error {
 	case h.status < 200 || h.status > 999:
 		return fmt.Errorf("--status %d is not between 200 and 999: it is the status that retries get", h.status)
 	case h.contentType != "" && h.bodyFile == "":
-		return errors.New("--content-type is of a body: give --body-file, too")
+		return errors.New("--content-type needs --body-file")
 	case h.bodyFile != "" && (h.status == http.StatusNoContent || h.status == http.StatusNotModified):
 		return fmt.Errorf("--body-file: an answer with the status %d has no body", h.status)
 	}

@@ -62,9 +62,9 @@ func TestKeys_redis(t *testing.T) {
 	require.Equal(t, "calm", doc.Stores[0].Status)
 	require.Nil(t, doc.Stores[0].StuckSagas, "Redis has no sagas")
 	for _, command := range [][]string{{"saga", "list"}, {"migrate", "status"}, {"doctor"}, {"sweep"}} {
-		require.Contains(t, on(t, url, command...).requireCode(t, 2).stderr, "this command is for Postgres")
+		require.Contains(t, on(t, url, command...).requireCode(t, 2).stderr, "this command needs Postgres")
 	}
-	require.Contains(t, on(t, url, "keys", "list", "--schema", "public").requireCode(t, 2).stderr, "--schema is of Postgres")
+	require.Contains(t, on(t, url, "keys", "list", "--schema", "public").requireCode(t, 2).stderr, "--schema is for Postgres")
 	require.Contains(t, on(t, "redis://:secret@127.0.0.1:1/0", "keys", "list", "--timeout", "2s").requireCode(t, 2).stderr, "cannot open Redis")
 	require.NotContains(t, on(t, "redis://:secret@127.0.0.1:x/0", "keys", "list").requireCode(t, 2).stderr, "secret")
 }

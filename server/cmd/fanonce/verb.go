@@ -56,7 +56,7 @@ func (v *verb) check(args []string) error {
 	case !v.all && len(args) == 0:
 		return errors.New("name one ID or more, or give --all")
 	case v.count < 0 || v.count > 0 && !v.all:
-		return fmt.Errorf("--count %d is not of --all", v.count)
+		return fmt.Errorf("--count %d needs --all, and must not be negative", v.count)
 	case v.most < 1:
 		return fmt.Errorf("--most %d is not positive", v.most)
 	case v.dryRun:
