@@ -259,5 +259,8 @@ func (t *handlerTx) prepareArgs(ctx context.Context, args []any) (pgx.Tx, []any)
 // It returns what [store.OnComplete] returns, as for a ctx of no run. It does
 // not block.
 func OnComplete(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if fn == nil {
+		return store.OnComplete(ctx, nil)
+	}
 	return store.OnComplete(ctx, func(ctx context.Context) error { return fn(ctx, Tx(ctx)) })
 }

@@ -242,6 +242,7 @@ func TestOnComplete_refused(t *testing.T) {
 		runs := 0
 		h := routeOn(t, g, server.Route{Effect: server.Keyed}, func(rw http.ResponseWriter, r *http.Request) {
 			runs++
+			require.ErrorIs(t, pgstore.OnComplete(r.Context(), nil), store.ErrNoHook)
 			require.NoError(t, pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
 				_, _ = tx.Exec(ctx, statement)
 				return nil
