@@ -82,6 +82,10 @@ type Task struct {
 	// FirstSent is the time of the first request, from a durable record. Zero
 	// means that it is not known.
 	FirstSent time.Time
+	// KeyOptional lets a Transactional task run for the zero key, as [Route].KeyOptional does: in a transaction, without a
+	// record, each time anew. Cancels then counts for nothing. Other classes need a key, because without one there is
+	// nothing that Do could add to a call of the function.
+	KeyOptional bool
 }
 
 // CheckTask returns nil if [Guard.Do] accepts t, whatever the key and the input. Otherwise
@@ -103,11 +107,16 @@ func (g *Guard) CheckTask(t Task) error {
 	if err := g.checkTaskNamespace(t.Namespace); err != nil {
 		return err
 	}
+	if t.KeyOptional && t.Effect != Transactional {
+		return reject("Task.KeyOptional", true, "only a Transactional task runs without a key: call the function of another one directly")
+	}
 	return g.checkRoute(Route{Effect: t.Effect, Wait: t.Wait})
 }
 
 func (g *Guard) checkTaskKey(t *Task, key childkey.Key) error {
 	switch {
+	case key.IsZero() && t.KeyOptional:
+		return nil
 	case key.IsZero():
 		return refusal(wire.KeyMissing, fmt.Errorf("%w: the key is zero", ErrArgument))
 	case g.cfg.KeyPolicy != nil && !strings.HasPrefix(t.Namespace, inboxPrefix) && g.cfg.KeyPolicy(key) != nil: // it is for callers' keys
@@ -165,6 +174,10 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 		},
 	}
 	c.Inbound, _ = wire.FromContext(ctx) // the caller's limits also bound the calls made for it
+	if key.IsZero() {
+		c.Forward = childkey.Key{}
+		return nil
+	}
 	g.identify(c)
 	return nil
 }

@@ -82,7 +82,7 @@ func (g *Guard) perform(ctx context.Context, t *Task, key childkey.Key, input []
 	case o.Replay != nil:
 		return Response{}, o.Replay, nil
 	case o.Ran:
-		if !o.Recorded {
+		if !o.Recorded && !key.IsZero() {
 			p.setHeader(wire.HeaderShouldRetry, strconv.FormatBool(o.Again))
 		}
 		return p.answer, nil, p.failure

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -88,4 +89,34 @@ func TestDo_tellsTheFateOfTheForwardCall(t *testing.T) {
 			require.Equal(t, wire.ForwardRan, shared.Get(wire.HeaderForward), "the function's own header is left alone")
 		})
 	}
+}
+
+// A Transactional task runs without a key in a transaction of its own, each time. Other tasks need a key.
+func TestDo_keyless(t *testing.T) {
+	t.Parallel()
+	s, rows := memstore.New(), new(ledger)
+	g := newGuard(t, s, server.Config{})
+	task := server.Task{Name: "pay", Scope: "tenant", Effect: server.Transactional, KeyOptional: true, Cancels: key(t, "forward")}
+	for _, status := range []int{http.StatusCreated, http.StatusCreated, http.StatusConflict} {
+		answer, replayed, err := g.Do(t.Context(), task, childkey.Key{}, nil, func(ctx context.Context) (server.Response, error) {
+			_, has := server.InboundKey(ctx)
+			require.False(t, has)
+			_, err := server.Barrier(ctx)
+			require.ErrorIs(t, err, server.ErrNoForwardKey)
+			return server.Response{Status: status}, rows.write(ctx)
+		})
+		require.NoError(t, err)
+		require.False(t, replayed)
+		require.Empty(t, answer.Header)
+	}
+	require.Equal(t, 2, rows.count(), "a refusal is rolled back")
+	stats, err := s.Stats(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, stats.ByState, "no record")
+
+	task.KeyOptional = false
+	_, _, err = g.Do(t.Context(), task, childkey.Key{}, nil, func(context.Context) (server.Response, error) { panic("ran") })
+	require.ErrorIs(t, err, &server.RefusedError{Code: wire.KeyMissing})
+	task.KeyOptional, task.Effect = true, server.Keyed
+	requireField(t, g.CheckTask(task), "Task.KeyOptional")
 }

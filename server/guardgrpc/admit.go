@@ -63,6 +63,8 @@ func (r *request) key(in proto.Message) (childkey.Key, *refusedError) {
 	}
 	text := r.method.fieldText(in)
 	switch {
+	case text == "" && !present && r.method.task.KeyOptional:
+		return childkey.Key{}, nil
 	case text == "" && !present:
 		return key, refuse(wire.KeyMissing, nil)
 	case text == "":
@@ -97,9 +99,10 @@ func (m *method) input(in proto.Message) ([]byte, error) {
 	return canonical(in.ProtoReflect()), nil
 }
 
-// keyless reports whether a call goes without a guard because it has no key and needs none.
+// keyless reports whether a call goes without a guard because it has no key and needs none. A Transactional method gets
+// such a call from the guard, in a transaction.
 func (r *request) keyless() bool {
-	if !r.method.KeyOptional || hasKey(r.header) {
+	if !r.method.KeyOptional || r.method.task.KeyOptional || hasKey(r.header) {
 		return false
 	}
 	in := message(r.in)

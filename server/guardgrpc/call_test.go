@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/guardgrpc"
 	"github.com/fanonce/fanonce/server/guardgrpc/stockpb"
+	"github.com/fanonce/fanonce/server/memstore"
 )
 
 const key = "idempotency-key"
@@ -361,6 +363,47 @@ func TestCall_options(t *testing.T) {
 		got := c.reserve(t.Context(), &stockpb.ReserveRequest{}, key, "k2")
 		requireRefused(t, got, codes.InvalidArgument, "KEY_INVALID", "false")
 		require.NotContains(t, got.status.String(), "secret")
+	})
+}
+
+// A Transactional method takes calls without a key, each in a transaction of its own. Only those with a key have its marks.
+func TestCall_transactionalWithoutKey(t *testing.T) {
+	t.Parallel()
+	cfg := config(server.Transactional)
+	cfg.Methods[stockpb.Stock_Reserve_FullMethodName] = guardgrpc.Method{Effect: server.Transactional, KeyField: "request_id", KeyOptional: true}
+	inEach(t, server.Config{}, cfg, func(t *testing.T, c caller, s *stock) {
+		var held atomic.Int64
+		s.reserve = func(ctx context.Context, in *stockpb.ReserveRequest) (*stockpb.Hold, error) {
+			if err := memstore.Tx(ctx).Do(func() { held.Add(1) }); err != nil {
+				return nil, err
+			}
+			if in.GetQuantity() == 13 {
+				return nil, status.Error(codes.FailedPrecondition, "unlucky")
+			}
+			return &stockpb.Hold{}, nil
+		}
+		marks := []string{"idempotent-replayed", "idempotency-should-retry", "x-should-retry", "grpc-retry-pushback-ms", "idempotency-code"}
+		for n := range 2 {
+			got := c.reserve(t.Context(), tea())
+			require.Nil(t, got.status)
+			require.EqualValues(t, n+1, held.Load(), "each call runs and commits")
+			for _, mark := range marks {
+				require.Empty(t, got.get(mark), mark)
+			}
+		}
+		unlucky := tea()
+		unlucky.Quantity = 13
+		got := c.reserve(t.Context(), unlucky)
+		require.EqualValues(t, codes.FailedPrecondition, got.status.GetCode())
+		require.EqualValues(t, 2, held.Load(), "rolled back")
+		for _, mark := range marks {
+			require.Empty(t, got.get(mark), mark)
+		}
+		for _, replayed := range []string{"false", "true"} {
+			require.Equal(t, replayed, c.reserve(t.Context(), tea(), key, "k").get("idempotent-replayed"))
+		}
+		require.EqualValues(t, 3, held.Load())
+		requireRefused(t, c.release(t.Context(), &stockpb.ReleaseRequest{}), codes.InvalidArgument, "KEY_MISSING", "false")
 	})
 }
 

@@ -53,8 +53,8 @@ type Method struct {
 	// (AIP-155). A call may have the same key in its metadata as well. Zero means that the key is
 	// in the metadata alone.
 	KeyField string
-	// KeyOptional lets a call without a key pass without a guard. Not for
-	// [server.Transactional], which needs a claim for its transaction.
+	// KeyOptional lets calls without a key through to the handler, each time anew and without a record, as
+	// [server.Route].KeyOptional does. A [server.Transactional] method gets them in a transaction. Zero refuses them.
 	KeyOptional bool
 	// Wait is how long a duplicate waits for the first run, as [server.Task].Wait.
 	Wait time.Duration

@@ -49,7 +49,6 @@ func TestNew_rejects(t *testing.T) {
 		{"field that is not there", plain, with(reserve, guardgrpc.Method{Effect: server.Keyed, KeyField: "key"}), `guardgrpc.Config.Methods["/fanonce.stock.v1.Stock/Reserve"].KeyField`},
 		{"field that is no string", plain, with(reserve, guardgrpc.Method{Effect: server.Keyed, KeyField: "quantity"}), `guardgrpc.Config.Methods["/fanonce.stock.v1.Stock/Reserve"].KeyField`},
 		{"unguarded with an effect", plain, with(reserve, guardgrpc.Method{Effect: server.Keyed, Unguarded: true}), `guardgrpc.Config.Methods["/fanonce.stock.v1.Stock/Reserve"].Unguarded`},
-		{"transactional without a key", plain, with(reserve, guardgrpc.Method{Effect: server.Transactional, KeyOptional: true}), `guardgrpc.Config.Methods["/fanonce.stock.v1.Stock/Reserve"].KeyOptional`},
 		{"wait beyond the cap", plain, with(reserve, guardgrpc.Method{Effect: server.Keyed, Wait: time.Hour}), `guardgrpc.Config.Methods["/fanonce.stock.v1.Stock/Reserve"].Wait`},
 		{"answer not linked", plain, with("/fanonce.bare.Bare/Do", guardgrpc.Method{Effect: server.Keyed}), `guardgrpc.Config.Methods["/fanonce.bare.Bare/Do"]`},
 		{"our metadata", plain, replaying("Idempotency-Code"), "guardgrpc.Config.ReplayMetadata"},

@@ -82,15 +82,20 @@ func (i *Interceptor) do(ctx context.Context, r *request) outcome {
 		last, failed = r.run(ctx)
 		return i.settle(ctx, r.method, &last, failed)
 	})
+	var o outcome
 	switch {
 	case replayed && err == nil:
-		return replayOf(r.method, stored)
+		o = replayOf(r.method, stored)
 	case err != nil:
-		return failure(err, replayed, stored)
+		o = failure(err, replayed, stored)
 	default:
 		last.forward = stored.Header.Get(wire.HeaderForward)
-		return ran(&last, failed, stored)
+		o = ran(&last, failed, stored)
 	}
+	if key.IsZero() {
+		o.unmark()
+	}
+	return o
 }
 
 // keepMessage returns a function to call before each run. It makes the request's message what it is now, because a run that
@@ -226,6 +231,16 @@ func (r *refusedError) outcome() outcome {
 // mark says that the key was honoured, and whether the answer is a repetition.
 func (o *outcome) mark(replayed bool) {
 	o.header[lower(wire.HeaderReplayed)] = []string{strconv.FormatBool(replayed)}
+}
+
+// unmark takes off what only answers under a key have.
+func (o *outcome) unmark() {
+	delete(o.header, lower(wire.HeaderReplayed))
+	if o.answer != nil {
+		delete(o.header, lower(wire.HeaderShouldRetry))
+		delete(o.header, lower(wire.HeaderXShouldRetry))
+		delete(o.trailer, pushback)
+	}
 }
 
 // forward tells the caller of an undo what became of the forward call.

@@ -104,10 +104,9 @@ func newMethod(guard *server.Guard, full string, d protoreflect.MethodDescriptor
 	if err != nil || effect == 0 {
 		return nil, err
 	}
-	m := &method{Method: given, task: server.Task{Name: full, Effect: effect, Wait: given.Wait}}
-	if effect == server.Transactional && given.KeyOptional {
-		return nil, reject(methodField(full)+".KeyOptional", true, "a Transactional method needs a key: without a claim there is no transaction")
-	}
+	m := &method{Method: given, task: server.Task{
+		Name: full, Effect: effect, Wait: given.Wait, KeyOptional: given.KeyOptional && effect == server.Transactional,
+	}}
 	if m.field, err = given.keyField(full, d.Input()); err != nil {
 		return nil, err
 	}
