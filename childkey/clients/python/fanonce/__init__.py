@@ -667,7 +667,7 @@ class RetryError(Exception):
         self.outcome, self.evidence, self.key, self.attempts, self.response = outcome, evidence, key, attempts, response
         self.code, self.detail, self.retryable, self.retry_after, self.cause = code, detail, retryable, wait, cause
         self.status = response.status if response else 0
-        text = f"{outcome.value} after {attempts} attempt{'' if attempts == 1 else 's'} ({evidence}): {cause}"
+        text = f"{outcome.value} after {attempts} attempt{'' if attempts == 1 else 's'} ({evidence}), stopped by: {cause}"
         if self.status:
             text += f", status {self.status}" + (f", {code}" if code else "")
         super().__init__(text + (f", key digest {digest(key)}" if key else ""))

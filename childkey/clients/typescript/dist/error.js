@@ -54,7 +54,7 @@ export class RetryError extends Error {
 function messageOf(f) {
     const answer = f.response === undefined ? '' : `, status ${f.response.status}${f.code && `, ${f.code}`}`;
     const key = f.key && `, key digest ${digest(f.key)}`;
-    return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}): ${f.reason}${answer}${key}`;
+    return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}), stopped by: ${f.reason}${answer}${key}`;
 }
 const BODYLESS = new Set([204, 205, 304]);
 /** Returns an answer whose body was read, as the caller gets it. */

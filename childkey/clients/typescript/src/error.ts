@@ -91,7 +91,7 @@ export class RetryError extends Error {
 function messageOf(f: RetryErrorFields): string {
   const answer = f.response === undefined ? '' : `, status ${f.response.status}${f.code && `, ${f.code}`}`;
   const key = f.key && `, key digest ${digest(f.key)}`;
-  return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}): ${f.reason}${answer}${key}`;
+  return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}), stopped by: ${f.reason}${answer}${key}`;
 }
 
 const BODYLESS: ReadonlySet<number> = new Set([204, 205, 304]);

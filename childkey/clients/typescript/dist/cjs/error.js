@@ -59,7 +59,7 @@ exports.RetryError = RetryError;
 function messageOf(f) {
     const answer = f.response === undefined ? '' : `, status ${f.response.status}${f.code && `, ${f.code}`}`;
     const key = f.key && `, key digest ${(0, keys_js_1.digest)(f.key)}`;
-    return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}): ${f.reason}${answer}${key}`;
+    return `${f.outcome} after ${f.attempts} attempt${f.attempts === 1 ? '' : 's'} (${f.evidence}), stopped by: ${f.reason}${answer}${key}`;
 }
 const BODYLESS = new Set([204, 205, 304]);
 /** Returns an answer whose body was read, as the caller gets it. */
