@@ -23,7 +23,7 @@ import (
 // each call and undo, alone and before another step fails. In each of these runs it disturbs the
 // saga before and after each write and each call. The process is killed, or paused for longer
 // than its lease, and another process takes over. Or a person cancels the saga, in this process
-// or in another one. Explore plays every run a second time with each request delivered twice. At
+// or in another one. If the saga has a [saga.Sleep], the journal's clock also goes back there. Explore plays every run a second time with each request delivered twice. At
 // the end of each run all requests arrive again, late. Calls that must succeed, as undos, also find no connection for a
 // day, and a person retries the stuck saga when its callees have forgotten it. Explore fails the test for each run in
 // which
@@ -38,7 +38,8 @@ import (
 //   - a step is undone before one that ran after it,
 //   - a step begins after Cancel has returned, or in a saga that goes back, or the
 //     saga completes although Cancel has returned,
-//   - a call is made before the plan is stored,
+//   - a call is made before the plan is stored, or before the journal says that a sleep before it has ended,
+//   - a sleep ends before its time or long after it, has another end for another owner, or keeps a cancelled saga waiting,
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,
 //   - the saga does not end, is stuck without a reason, or gives a Retriable step up,
@@ -222,6 +223,9 @@ func (e *explorer) disturbEverywhere(ctx context.Context, s scenario) {
 		e.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
 	disturbances, points := []disturbance{kill, pause, cancel, cancelHere}, base.points
+	if slices.ContainsFunc(e.steps, saga.StepInfo.IsSleep) {
+		disturbances = append(disturbances, turnBack)
+	}
 	if e.disturb != nil {
 		disturbances = e.disturb
 	}
@@ -288,6 +292,7 @@ const (
 	pause                  // the process stands still for longer than its lease, and continues
 	cancel                 // a person cancels the saga, in another process
 	cancelHere             // a person cancels the saga, in the process that runs it
+	turnBack               // the journal's clock goes back; only of a saga that sleeps
 )
 
 // A scenario is one way to run the saga.
@@ -311,7 +316,7 @@ func (s scenario) String() string {
 	}
 	if s.disturbance != none {
 		what := map[disturbance]string{
-			kill: "killed", pause: "paused", cancel: "cancelled", cancelHere: "cancelled by itself",
+			kill: "killed", pause: "paused", cancel: "cancelled", cancelHere: "cancelled by itself", turnBack: "its clock goes back",
 		}[s.disturbance]
 		fmt.Fprintf(&b, ", %s at point %d", what, s.point)
 	}

@@ -28,6 +28,11 @@ type monitor struct {
 	begun      map[string]bool // steps that had begun when Cancel returned; nil: it did not
 	completed  map[string]bool // steps that were complete in the journal at that time
 	leases     map[journal.EngineID]time.Time
+	sleepEnds  map[string]time.Time // of the sleeps that the journal has
+	woken      time.Time            // when it was cancelled, if it slept then
+	turned     bool                 // the journal's clock has gone back
+	slack      time.Duration        // of a sleep since then
+	retried    bool                 // nobody is there for a week
 	fence      int64
 	violations []string
 }
@@ -107,6 +112,8 @@ func (m *monitor) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 	if err != nil {
 		return err
 	}
+	m.checkSleeps(was.Now, w)
+	m.checkWoken(w)
 	now, _ := m.Read(ctx, o.ID)
 	if o.Fence != was.Fence && now.Revision != was.Revision {
 		m.note("an owner with fence %d wrote to a saga with fence %d", o.Fence, was.Fence)
@@ -155,6 +162,8 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 		m.note("%s was called before the plan was stored", info.Step)
+	case !undo && !info.Undo:
+		m.checkSlept(info.Step, r)
 	case undo && r.FailedAt.IsZero():
 		m.note("%s is undone, and the journal says that the saga goes on", info.Step)
 	case undo:

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
@@ -13,7 +14,7 @@ import (
 // are not checked.
 func (m *monitor) checkOrder(step string) {
 	for _, s := range m.steps {
-		if s.IsFunction() || s.ReadOnly || s.Irreversible || !m.isBehind(s, step) {
+		if !isCall(s) || s.ReadOnly || s.Irreversible || !m.isBehind(s, step) {
 			continue
 		}
 		if effects := m.services.Effects(s.Name); effects.Done > effects.Undone {
@@ -41,6 +42,9 @@ func (m *monitor) recordCancel(r journal.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun, m.completed = make(map[string]bool, len(m.steps)), make(map[string]bool, len(m.steps))
+	if r.Clean && r.Fence > 1 {
+		m.woken = time.Now()
+	}
 	for step := range m.called {
 		m.begun[step] = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -40,13 +41,15 @@ var exploreKey = childkey.MustParse("explore")
 // inBubble plays a scenario with two processes, and checks how it ended.
 func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	services := e.servicesOf(s)
-	var j journal.Journal = memjournal.New()
+	var behind atomic.Int64 // of the journal's clock
+	var j journal.Journal = memjournal.NewWith(memjournal.Config{Now: func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }})
 	if e.breakJournal != nil {
 		j = e.breakJournal(j)
 	}
 	watch := &monitor{
 		Journal: j, network: services, services: services, id: e.id, budget: e.undoBudget, steps: e.steps,
 		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
+		sleepEnds: make(map[string]time.Time), retried: s.retried > 0,
 	}
 
 	end := make(chan struct{})
@@ -62,6 +65,10 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	desk := second
 	if s.disturbance == cancelHere {
 		desk = first
+	}
+	first.turn = func() {
+		watch.turnClock(ctx)
+		behind.Store(int64(setBack))
 	}
 	first.cancel = func() { desk.cancelSaga(ctx, watch) }
 	err = e.run(ctx, first, second)
@@ -162,7 +169,7 @@ func (e *explorer) process(ctx context.Context, watch *monitor, network roundTri
 	names := make(map[string]bool)
 	var services []string
 	for _, s := range e.steps {
-		if !s.IsFunction() && !names[s.Service] {
+		if isCall(s) && !names[s.Service] {
 			names[s.Service] = true
 			services = append(services, s.Service)
 		}
@@ -263,7 +270,7 @@ func (e *explorer) checkStep(note func(string, ...any), step saga.StepInfo, effe
 	case status == journal.Completed && isSkipped(r, step.Name):
 	case step.IsFunction() && status == journal.Completed && effects.Undone > 0:
 		note("the saga completed; %s was undone %d times", step.Name, effects.Undone)
-	case status == journal.Completed && !step.IsFunction() && (effects.Done != 1 || effects.Undone != 0):
+	case status == journal.Completed && isCall(step) && (effects.Done != 1 || effects.Undone != 0):
 		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, effects.Done, effects.Undone)
 	case status == journal.Compensated && !step.ReadOnly && !step.Irreversible && effects.Done != effects.Undone:
 		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, effects.Done, effects.Undone)

@@ -30,6 +30,7 @@ type process struct {
 	disturb disturbance // at that point; none: never
 	point   int
 	cancel  func() // of the saga, by a person
+	turn    func() // the journal's clock back
 
 	mu      sync.Mutex
 	points  int
@@ -68,6 +69,9 @@ func (p *process) at() error {
 		p.resumes = time.Now().Add(p.lease + p.lease/5)
 	}
 	p.mu.Unlock()
+	if here && p.disturb == turnBack {
+		p.turn()
+	}
 	if here && (p.disturb == cancel || p.disturb == cancelHere) {
 		p.cancel()
 	}

@@ -90,7 +90,7 @@ func (e *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
 	add := func(s scenario) { all = append(all, s) }
 	for _, s := range e.steps {
-		if s.IsFunction() {
+		if !isCall(s) {
 			all = append(all, e.ofFunction(s)...)
 			continue
 		}
@@ -142,7 +142,7 @@ var functionTroubles = []trouble{
 
 // ofFunction returns the scenarios of a step whose function makes calls.
 func (e *explorer) ofFunction(s saga.StepInfo) []scenario {
-	if len(e.services) == 0 {
+	if len(e.services) == 0 || s.IsSleep() {
 		return nil
 	}
 	var all []scenario
@@ -158,7 +158,7 @@ func (e *explorer) besides() []scenario {
 	var all []scenario
 	for _, s := range e.steps {
 		for _, other := range e.steps {
-			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || e.isAfter(s, other) || e.isAfter(other, s) {
+			if s.Name == other.Name || !isCall(s) || !isCall(other) || other.Retriable || e.isAfter(s, other) || e.isAfter(other, s) {
 				continue
 			}
 			for _, late := range []trouble{
@@ -190,7 +190,7 @@ func (e *explorer) isAfter(s, other saga.StepInfo) bool {
 func (e *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
 	var found saga.StepInfo
 	for _, other := range e.steps {
-		if other.Name != s.Name && !other.IsFunction() && !other.Retriable && !found.Pivot {
+		if other.Name != s.Name && isCall(other) && !other.Retriable && !found.Pivot {
 			found = other
 		}
 	}

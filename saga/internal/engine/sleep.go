@@ -186,11 +186,12 @@ func (p *progress) endSleep(s *Step, outcome retry.Outcome, now time.Time) {
 	l.owe()
 }
 
-// tellSleeps puts the open sleeps into the next write, with the times when they end.
+// tellSleeps puts the open sleeps into the next write, with the times when they end, and with the time now: if the clock
+// goes back behind that, they end no later by it.
 func (p *progress) tellSleeps(now time.Time) {
 	for _, s := range p.plan.sleeps {
 		l := &p.forward[s.Index]
-		if l.isEnded() || l.retryAt.IsZero() || l.isKnown() && l.entry == entryWritten {
+		if l.isEnded() || l.retryAt.IsZero() {
 			continue
 		}
 		l.outcome, l.at = retry.NotSent, now
@@ -200,11 +201,7 @@ func (p *progress) tellSleeps(now time.Time) {
 
 // loadSleep corrects the leg of a sleep that was read.
 func (l *leg) loadSleep(s *Step, e journal.Entry) {
-	switch {
-	case l.isEnded():
-	case e.RetryAt.IsZero(): // a verb deleted it; the time when the sleep ends is found anew
-		l.entry = entryUnwritten
-	case s.Address.Shape == SleepUntil:
+	if !l.isEnded() && s.Address.Shape == SleepUntil {
 		l.retryAt = e.RetryAt // a clock that went back does not move it
 	}
 }
