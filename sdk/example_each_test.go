@@ -13,13 +13,8 @@ type OrderLine struct{ ID, SKU string }
 // One call for each line of an order, told apart by the lines' ids. When the
 // order comes again with its lines in another order, every line has its key still.
 func ExampleAddEach() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	reserve := func(lines ...OrderLine) {
 		fan := client.Fanout(orderContext())
 		holds := sdk.AddEach(fan, Reserve, lines,

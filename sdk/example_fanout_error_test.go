@@ -14,13 +14,8 @@ import (
 // is not begun. The error names each branch with its outcome, in the order of the
 // plan; Results has them by name.
 func ExampleFanoutError() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	d.Script("/charges", sdktest.Status(http.StatusPaymentRequired, `{"error":"card declined"}`))
 
 	fan := client.Fanout(orderContext())
@@ -33,7 +28,7 @@ func ExampleFanoutError() {
 		}
 		return sdk.Call(ctx, client, Book, Parcel{ReceiptID: r.ID})
 	})
-	err = fan.Wait()
+	err := fan.Wait()
 
 	var failed *sdk.FanoutError
 	if errors.As(err, &failed) {

@@ -9,13 +9,8 @@ import (
 
 // Two calls side by side, and a third that needs what both return.
 func ExampleClient_Fanout() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	fan := client.Fanout(orderContext())
 	hold := sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
 	receipt := sdk.Add(fan, Charge, Payment{Cents: 1999})

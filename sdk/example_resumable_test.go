@@ -14,13 +14,8 @@ import (
 // is run again with the same keys. Here that happens in the same process, but any other would
 // do. The callee of the finished call replays its answer.
 func ExampleResumable_again() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	lost := sdktest.DropResponse()
 	d.Script("/charges", lost, lost, lost, lost) // as many as the client makes attempts
 

@@ -36,12 +36,17 @@ func services() *sdktest.Downstream {
 	}))
 }
 
-// newExampleClient returns a client of the three services, which are at url.
-func newExampleClient(url string) (*sdk.Client, error) {
-	return sdk.New(sdk.Config{
-		Services: map[string]sdk.Service{"inventory": {URL: url}, "payment": {URL: url}, "shipping": {URL: url}},
+// startServices starts the three services, and returns a client of them.
+func startServices() (*sdk.Client, *sdktest.Downstream) {
+	d := services()
+	client, err := sdk.New(sdk.Config{
+		Services: map[string]sdk.Service{"inventory": {URL: d.URL()}, "payment": {URL: d.URL()}, "shipping": {URL: d.URL()}},
 		Retry:    retry.Config{MaxAttempts: 4}, // fewer than the default: the examples end sooner
 	})
+	if err != nil {
+		panic(err)
+	}
+	return client, d
 }
 
 // orderContext is the ctx of the request for order 42. Inside a guarded handler
@@ -57,13 +62,8 @@ func orderContext() context.Context {
 // The service charges, and its answer is lost. The client sends the same call
 // under the same key, and gets the answer of the one charge that there was.
 func ExampleCall() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	d.Script("/charges", sdktest.DropResponse())
 
 	receipt, err := sdk.Call(orderContext(), client, Charge, Payment{Cents: 1999})

@@ -17,18 +17,13 @@ var Release = contract.Post[contract.Undo[Lines, Hold], struct{}]("inventory", "
 // It is unknown whether the reservation arrived. Its undo names its key, so that the callee knows
 // which call to undo. The callee refuses the reservation if it comes late.
 func ExampleCallUndo() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	lost := sdktest.DropRequest()
 	d.Script("/reservations", lost, lost, lost, lost)
 
 	ctx, lines := orderContext(), Lines{SKUs: []string{"lamp"}}
-	_, err = sdk.Call(ctx, client, Reserve, lines)
+	_, err := sdk.Call(ctx, client, Reserve, lines)
 	fmt.Println("resumable:", sdk.Resumable(err)) // but the customer went away
 	err = sdk.CallUndo(ctx, client, Reserve.UndoneBy(Release), contract.Undo[Lines, Hold]{Input: lines})
 	fmt.Println("undone:", err)
@@ -49,19 +44,14 @@ func ExampleCallUndo() {
 // The card is declined, so the reservation is released. A guarded handler answers with the refusal; if its process dies
 // before that, its next run finds the same one.
 func ExampleFanout_Undo() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	d.Script("/charges", sdktest.Status(402, `{"code":"card-declined","detail":"No funds."}`))
 	ctx := orderContext()
 	fan := client.Fanout(ctx)
 	sdk.Add(fan, Reserve.UndoneBy(Release), Lines{SKUs: []string{"lamp"}})
 	sdk.Add(fan, Charge, Payment{Cents: 1999})
-	if err = fan.Wait(); err != nil && !sdk.Resumable(err) {
+	if err := fan.Wait(); err != nil && !sdk.Resumable(err) {
 		fmt.Println("undone:", fan.Undo(ctx))
 		refused := sdk.RefusalOf(err)
 		fmt.Println(refused.Status, refused.Detail)
@@ -77,13 +67,8 @@ func ExampleFanout_Undo() {
 // An order is cancelled: its undo declares the fan-out of the order under the key that the order had, and undoes it
 // without starting it.
 func ExampleFanout_Undo_earlier() {
-	d := services()
+	client, d := startServices()
 	defer d.Close()
-	client, err := newExampleClient(d.URL())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	fanOf := func(ctx context.Context, skus ...string) *sdk.Fanout {
 		fan := client.Fanout(ctx)
 		sdk.Add(fan, Reserve.UndoneBy(Release), Lines{SKUs: skus})
