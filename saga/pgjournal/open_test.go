@@ -1,10 +1,10 @@
 package pgjournal_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/internal/pgkit/component"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -216,45 +217,17 @@ func TestErrors_tellNoSecrets(t *testing.T) {
 	require.NotContains(t, more.Error(), "canarycanary")
 }
 
-// Replicas of a service start at the same time on an empty database, and each migrates it.
-func TestOpenURL_migrates(t *testing.T) {
+func TestOpenURL(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	cfg := pgjournal.Config{AllowNonDurable: true}
-	_, err := pgjournal.OpenURL(t.Context(), url, cfg)
-	require.ErrorIs(t, err, pgjournal.ErrSchemaMissing)
-	cfg.Migrate = true
-	var replicas sync.WaitGroup
-	for range 4 {
-		replicas.Go(func() {
-			s, err := pgjournal.OpenURL(t.Context(), url, cfg)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			if err := s.Pool().Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	replicas.Wait()
-
-	prepared, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
-	pgjournal.Prepare(prepared)
-	pool, err := pgxpool.NewWithConfig(t.Context(), prepared)
-	require.NoError(t, err)
-	defer pool.Close()
-	_, err = pgjournal.New(pool, cfg)
-	require.ErrorIs(t, err, pgjournal.ErrConfig)
-}
-
-func TestOpenURL_rejects(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{"", "postgres://user:secret@host:port/db", "not a url"} {
-		_, err := pgjournal.OpenURL(t.Context(), url, pgjournal.Config{})
-		require.ErrorIs(t, err, pgjournal.ErrConfig, url)
-		require.NotContains(t, err.Error(), "secret")
-	}
+	cfg := func(migrate bool) pgjournal.Config { return pgjournal.Config{AllowNonDurable: true, Migrate: migrate} }
+	pgkittest.TestOpenURL(t, pgkittest.Opener{
+		OpenURL: func(ctx context.Context, url string, migrate bool) (pgkittest.Opened, error) {
+			return pgjournal.OpenURL(ctx, url, cfg(migrate))
+		},
+		New: func(pool *pgxpool.Pool, migrate bool) error {
+			_, err := pgjournal.New(pool, cfg(migrate))
+			return err
+		},
+		Prepare: pgjournal.Prepare, ErrConfig: pgjournal.ErrConfig, ErrSchemaMissing: pgjournal.ErrSchemaMissing,
+	})
 }

@@ -1,13 +1,14 @@
 package pgstore_test
 
 import (
-	"sync"
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit/component"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
@@ -115,45 +116,17 @@ func TestOpen_namedSchema(t *testing.T) {
 	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from pg_tables where schemaname = 'keys'"))
 }
 
-// Replicas of a service start at the same time on an empty database, and each migrates it.
-func TestOpenURL_migrates(t *testing.T) {
+func TestOpenURL(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	cfg := pgstore.Config{AllowNonDurable: true}
-	_, err := pgstore.OpenURL(t.Context(), url, cfg)
-	require.ErrorIs(t, err, pgstore.ErrSchemaMissing)
-	cfg.Migrate = true
-	var replicas sync.WaitGroup
-	for range 4 {
-		replicas.Go(func() {
-			s, err := pgstore.OpenURL(t.Context(), url, cfg)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			if err := s.Pool().Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	replicas.Wait()
-
-	prepared, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
-	pgstore.Prepare(prepared)
-	pool, err := pgxpool.NewWithConfig(t.Context(), prepared)
-	require.NoError(t, err)
-	defer pool.Close()
-	_, err = pgstore.New(pool, cfg)
-	require.ErrorIs(t, err, pgstore.ErrConfig)
-}
-
-func TestOpenURL_rejects(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{"", "postgres://user:secret@host:port/db", "not a url"} {
-		_, err := pgstore.OpenURL(t.Context(), url, pgstore.Config{})
-		require.ErrorIs(t, err, pgstore.ErrConfig, url)
-		require.NotContains(t, err.Error(), "secret")
-	}
+	cfg := func(migrate bool) pgstore.Config { return pgstore.Config{AllowNonDurable: true, Migrate: migrate} }
+	pgkittest.TestOpenURL(t, pgkittest.Opener{
+		OpenURL: func(ctx context.Context, url string, migrate bool) (pgkittest.Opened, error) {
+			return pgstore.OpenURL(ctx, url, cfg(migrate))
+		},
+		New: func(pool *pgxpool.Pool, migrate bool) error {
+			_, err := pgstore.New(pool, cfg(migrate))
+			return err
+		},
+		Prepare: pgstore.Prepare, ErrConfig: pgstore.ErrConfig, ErrSchemaMissing: pgstore.ErrSchemaMissing,
+	})
 }
