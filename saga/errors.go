@@ -24,7 +24,8 @@ var (
 	// handler answers it with 422.
 	ErrKeyReused = engine.ErrKeyReused
 	// ErrNoDefinition: the engine does not have a definition with the saga's name, version and
-	// plan. A saga that has begun waits until an engine has its definition.
+	// plan. A saga that has begun waits until an engine has its definition. Or a record is of another
+	// definition than the one that should read it.
 	ErrNoDefinition = engine.ErrNoDefinition
 	// ErrDetached: the wait for a saga ended before the saga did: it is still being executed. Run
 	// it again to attach to it.
