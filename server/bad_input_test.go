@@ -66,7 +66,7 @@ func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 		{"scope cannot be looked up", ordered("kk", "b", "X-Scope", "error"), wire.ScopeUnavailable},
 		{"scope is no text", ordered("kk", "b", "X-Scope", "a\xff"), wire.ScopeMissing},
 		{"scope with NUL", ordered("kk", "b", "X-Scope", "a\x00b"), wire.ScopeMissing},
-		{"scope too long", ordered("kk", "b", "X-Scope", strings.Repeat("s", server.MaxScopeBytes+1)), wire.ScopeMissing},
+		{"scope too long", ordered("kk", "b", "X-Scope", strings.Repeat("s", childkey.MaxScopeBytes+1)), wire.ScopeMissing},
 		{"scope is not UTF-8", ordered("kk", "b", "X-Scope", "t\xff"), wire.ScopeMissing},
 		{"scope has a NUL", ordered("kk", "b", "X-Scope", "t\x00"), wire.ScopeMissing},
 		{"scope before key", ordered("", "b", "X-Scope", "none"), wire.ScopeMissing},

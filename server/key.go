@@ -143,9 +143,6 @@ func (h *guarded) forwardLines(r *http.Request, body []byte) []string {
 	return []string{text}
 }
 
-// MaxScopeBytes is the length of the longest scope.
-const MaxScopeBytes = childkey.MaxScopeBytes
-
 // A ScopeFunc returns the scope of a request's key: its tenant and principal. It takes them from the authentication,
 // and never from a value that a client chooses freely. Two scopes never see each other's keys or answers, and the
 // calls made for them have different keys ([childkey.Hop]).
@@ -154,7 +151,7 @@ const MaxScopeBytes = childkey.MaxScopeBytes
 // is another tree of keys, and a retry under it runs again. A caller's scope must
 // therefore not change while the caller's keys live.
 //
-// A scope has 1 to [MaxScopeBytes] bytes of UTF-8 without NUL. Any other scope
+// A scope has 1 to [childkey.MaxScopeBytes] bytes of UTF-8 without NUL. Any other scope
 // refuses the request with scope-missing (401). For a caller without credentials
 // return "".
 //

@@ -376,5 +376,5 @@ func TestHopKey_longestNames(t *testing.T) {
 	seen, _ := byMessage(t, newGuard(t, memstore.New(), server.Config{Namespace: longest}), longest, message)
 	require.False(t, seen.parent.IsZero())
 	g := scopedGuard(t, memstore.New(), longest)
-	require.False(t, byRequest(t, g, server.Keyed, strings.Repeat("s", server.MaxScopeBytes)).parent.IsZero())
+	require.False(t, byRequest(t, g, server.Keyed, strings.Repeat("s", childkey.MaxScopeBytes)).parent.IsZero())
 }

@@ -271,7 +271,7 @@ func TestCall_scopes(t *testing.T) {
 		again  string
 	}{
 		{"none", "", nil, codes.Unauthenticated, "SCOPE_MISSING", "false"},
-		{"too long", strings.Repeat("s", server.MaxScopeBytes+1), nil, codes.Unauthenticated, "SCOPE_MISSING", "false"},
+		{"too long", strings.Repeat("s", childkey.MaxScopeBytes+1), nil, codes.Unauthenticated, "SCOPE_MISSING", "false"},
 		{"broken", "", errors.New("the directory is down"), codes.Unavailable, "SCOPE_UNAVAILABLE", "true"},
 		{"unavailable", "", status.Error(codes.Unavailable, "directory"), codes.Unavailable, "SCOPE_UNAVAILABLE", "true"},
 		{"denied", "", status.Error(codes.PermissionDenied, "no such tenant"), codes.PermissionDenied, "SCOPE_MISSING", "false"},
