@@ -136,7 +136,7 @@ func TestPause_othersDoNotWait(t *testing.T) {
 	}
 }
 
-// The header that carries the keys says nothing of the caller, whatever its name. A call without a Service is one to its host.
+// The header that carries the keys does not tell callers apart, whatever its name. A call without a Service is one to its host.
 func TestPause_keyHeaderAndHost(t *testing.T) {
 	t.Parallel()
 	l := &limiter{busy: status(429, "Retry-After: 3")}
@@ -236,7 +236,7 @@ func TestPause_isSpread(t *testing.T) {
 	})
 }
 
-// Whoever is told to wait for longer has all the others wait for longer. A shorter wait changes nothing.
+// A call that is told to wait for longer makes all the others wait for longer. A shorter wait changes nothing.
 func TestPause_isProlonged(t *testing.T) {
 	t.Parallel()
 	for later, want := range map[string]time.Duration{"Retry-After: 4": 4500 * ms, "Retry-After: 1": 3 * time.Second} {

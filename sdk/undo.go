@@ -164,7 +164,7 @@ func (c *madeCall) precedes(tick int64) bool {
 //
 // A fan-out that nobody has started is not started. Its branches of Add count as calls that an earlier run may have made,
 // so the undo of a whole request declares the same fan-out under the forward key and calls Undo. A function that has not
-// run is an [ErrBranch] then.
+// run gets an [ErrBranch].
 //
 // ctx carries the parent key of the fan-out, else the error wraps [ErrRequest]; its time may be longer than that of the
 // fan-out's ctx. If an undo failed, the error is a [*FanoutError] of all undos. An undo that therefore did not begin is
@@ -217,7 +217,7 @@ func (f *Fanout) checkUndo(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until nothing of the fan-out runs. If none of it was started, nothing is from now on.
+// settle waits until no branch runs. If no branch was started, none can be started from now on.
 func (f *Fanout) settle() error {
 	f.mu.Lock()
 	if !slices.ContainsFunc(f.branches, func(b *branch) bool { return b.started }) {
@@ -258,7 +258,7 @@ func (f *Fanout) abandon() {
 	}
 }
 
-// remaining returns the calls that are to be undone, and results for those that nothing undoes.
+// remaining returns the calls that are to be undone, and the results of the calls that stay.
 func (f *Fanout) remaining() (left []*madeCall, stay []Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -327,7 +327,7 @@ func (c *madeCall) undoRequest() (Request, error) {
 	return req, nil
 }
 
-// notBegun returns the results of undos that must wait for one that failed.
+// notBegun returns the results of undos that could not begin, because another undo failed.
 func notBegun(calls []*madeCall) []Result {
 	results := make([]Result, len(calls))
 	for i, c := range calls {

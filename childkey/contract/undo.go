@@ -36,7 +36,7 @@ type UndoOperation[In, Out any] interface {
 	completed(from address) any
 }
 
-// An address is what an operation has that does not depend on its types.
+// An address is the part of an operation that does not depend on its types.
 type address struct {
 	service, name  string
 	segments       []segment

@@ -28,7 +28,7 @@ type Value[T any] struct {
 	asked   time.Time // when the read of value began; zero: no read has succeeded
 }
 
-// A Reading is what is known at one time.
+// A Reading is the result of [Value.Get].
 type Reading[T any] struct {
 	// Value is the result of the latest read that succeeded; zero if none did, and then Known is false.
 	Value T
@@ -86,7 +86,7 @@ func (v *Value[T]) refresh(ctx context.Context, cancel context.CancelFunc) {
 	v.ended = nil
 }
 
-// readSafely calls read. Nothing of the service may end because somebody looks at it.
+// readSafely calls read. A panic of it is an error: looking at a service must not end it.
 func (v *Value[T]) readSafely(ctx context.Context) (value T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -94,8 +94,8 @@ func New(cfg Config) (*Observer, error) {
 	return o, err
 }
 
-// Close ends the metrics of [Observer.Watch], and the question to the journal that is under way. Call it before the journal
-// is closed, once or more often. Other metrics and spans go on. Its error is the MeterProvider's.
+// Close ends the metrics of [Observer.Watch], and a read of the journal that is running. Call it before the journal
+// is closed, once or more often. Other metrics and spans go on. It returns the error of the MeterProvider.
 func (o *Observer) Close() error {
 	o.mu.Lock()
 	unwatch := o.unwatchFunc
@@ -115,7 +115,7 @@ func (*Observer) Trace(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// A beginning is that of a saga's span, or of a step's.
+// A beginning is the start of the span of a saga or a step.
 type beginning struct {
 	name, step string
 	undo       bool

@@ -35,9 +35,9 @@ type instruments struct {
 //
 // A reading of the metrics waits for nothing. It shows the numbers that are known, and begins to ask the journal for new
 // ones: at most every 10 s, for 5 s, and once at a time. So the first reading has none. If the journal does not answer, the
-// old numbers stay, and fanonce.saga.read.age grows. Nothing is asked while nobody reads the metrics.
+// old numbers stay, and fanonce.saga.read.age grows. The journal is asked only while somebody reads the metrics.
 //
-// A nil source, and a second call before Close, are a [*ConfigError]. Another error is the MeterProvider's.
+// A nil source, and a second call before Close, are a [*ConfigError]. Another error comes from the MeterProvider.
 func (o *Observer) Watch(s Source) error {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return &ConfigError{"Watch", "of nil"}

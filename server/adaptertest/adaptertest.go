@@ -8,7 +8,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// An Operation is what an adapter under test serves.
+// An Operation is served by the adapter under test.
 type Operation struct {
 	// Guard guards the operation, which is [server.Transactional]. The key of a call is its Idempotency-Key.
 	Guard *server.Guard
@@ -18,8 +18,8 @@ type Operation struct {
 	//   - [ErrRefused]: a refusal of the input that is stored, such as 400 or INVALID_ARGUMENT. Its effects are rolled back;
 	//   - another error: a failure of the service, such as 500 or INTERNAL.
 	//
-	// Before it answers it adds Reply.Note to the header or metadata named [NoteHeader], to what is there. A
-	// protocol without headers leaves it out.
+	// Before it answers it adds Reply.Note to the header or metadata named [NoteHeader], and keeps the values that are
+	// there. A protocol without headers leaves it out.
 	Handle func(ctx context.Context, input string) (Reply, error)
 }
 
@@ -36,7 +36,7 @@ var ErrRefused = errors.New("adaptertest: the operation refuses this input")
 // A Caller calls a served operation once, with a key and an input. It does not repeat a call by itself.
 type Caller func(ctx context.Context, key, input string) (Answer, error)
 
-// An Answer is what the caller of an [Operation] got.
+// An Answer is the result of a call of an [Operation].
 type Answer struct {
 	// Outcome is [OK], [Refused], [Failed], or the code with which the guard refused the call, such as "key-reused".
 	Outcome string

@@ -79,9 +79,9 @@ type Config struct {
 	// record; the rows of the attempts are rolled back. It is called at least once. After its error the broker must
 	// deliver the message again. nil: the message is recorded as dead, and nothing else happens.
 	//
-	// A message that cannot run at all (its name is no name, its record is quarantined, cancelled, unreadable, of another
-	// payload or of unknown outcome) has its dead letter in a run with a key of its own. The letter is written once for one payload. An Opaque inbox writes it like a Keyed
-	// one.
+	// Some messages cannot run at all: the ID or the Source is invalid, or the record is quarantined, cancelled, unreadable,
+	// of another payload or of unknown outcome. Such a message has its dead letter in a run with a key of its own. The letter
+	// is written once for one payload. An Opaque inbox writes it like a Keyed one.
 	DeadLetter func(ctx context.Context, m Message, cause error) error
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// The bounds of what an engine goes on with after the call has been answered.
+// The bounds of the work that an engine goes on with after the call has been answered.
 const (
 	maxUnsettled      = 10_000
 	maxUnsettledBytes = 64 << 20
