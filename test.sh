@@ -37,23 +37,32 @@ export PATH
 parallel=$(nproc 2>/dev/null || echo 1)
 [ "$parallel" -ge 4 ] || parallel=4
 
-failed=
-# test_module FOLDER ARGUMENT… runs go test in the folder of a module.
-test_module() {
-	module=$1
-	shift
-	echo "test.sh: module $module"
-	(cd "$module" && go test -timeout=30m -shuffle=on -parallel "$parallel" "$@") || failed="$failed $module"
-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+export work parallel
+# run_module is a script that runs go test in the folder of a module. The root says what it does as it goes, and a nested
+# module once it has ended. The packages that take longest come first, so that not one of them is left to run alone.
+run_module='
+	module=$1 && shift
+	run() {
+		echo "test.sh: module $module"
+		(cd "$module" && go test -timeout=30m -shuffle=on -parallel "$parallel" "$@" ./...) || echo "$module" >>"$work/failed"
+	}
+	case $module in
+	.) run "$@" ./server/pgstore ./saga/pgjournal ;;
+	*) run "$@" >"$work/$$" 2>&1; cat "$work/$$" ;;
+	esac'
 
-# The packages that take longest come first, so that not one of them is left to run alone.
-test_module . "$@" ./server/pgstore ./saga/pgjournal ./...
-for go_mod in $(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort); do
-	test_module "${go_mod%/go.mod}" "$@" ./...
-done
+# The nested modules run beside the root. With the race detector they run after it, since the processors are busy then.
+lanes=2
+case " $* " in *" -race "*) lanes=1 ;; esac
+{ echo . && find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sed 's|/go.mod$||' | sort; } |
+	xargs -P "$lanes" -I '{}' sh -c "$run_module" sh '{}' "$@"
 
 sh .ci/programs >&2
-if [ -n "$failed" ]; then
-	echo "test.sh: FAILED in:$failed" >&2
+if [ -s "$work/failed" ]; then
+	echo "test.sh: FAILED in:" $(cat "$work/failed") >&2
 	exit 1
 fi
