@@ -150,6 +150,22 @@ func (s *renewing) Quarantine(ctx context.Context, req store.QuarantineRequest) 
 	return s.Store.Quarantine(ctx, req)
 }
 
+// A store that takes too long to find dead runs is no reason to report a failure in each round.
+func TestSweep_tooSlowToFindDeadRuns(t *testing.T) {
+	t.Parallel()
+	sweep(t, newGuard(t, slowReader{memstore.New()}, server.Config{}))
+}
+
+type slowReader struct{ store.Store }
+
+func (s slowReader) Reader() store.Reader { return tooSlow{s.Store.Reader()} }
+
+type tooSlow struct{ store.Reader }
+
+func (tooSlow) List(context.Context, store.ListRequest) ([]store.Record, error) {
+	return nil, fmt.Errorf("list: %w", store.ErrTooSlow)
+}
+
 // One round ends at most 1,000 dead runs, the oldest first. The next one goes on.
 func TestSweep_deadRunsInRounds(t *testing.T) {
 	t.Parallel()
