@@ -29,7 +29,7 @@ func (s *SleepRef) After(steps ...AnyStep) *SleepRef {
 // got the saga. The name is "service.operation", as in [StepFunc].
 //
 // A saga that only sleeps for longer than [Config].Lease is held by no process, and an engine of any later build with
-// the definition goes on with it. Its time is in the journal: no crash, outage or verb makes it longer, and
+// the definition goes on with it. Its time is in the journal: no crash or verb makes it longer, and
 // [Operator.RetryNow] does not end it. It counts in [Builder.Timeout], which fails a saga that sleeps beyond it. Past
 // the pivot [Builder.UndoBudget] begins anew when it ends. Beside a step that runs it waits in memory. [Operator.Cancel] works at once: a
 // saga can be undone while it sleeps, unless a step that cannot be undone may have run before.

@@ -168,6 +168,12 @@ type Entry struct {
 	BodyTooLong bool
 }
 
+// IsAsleep reports whether the entry is that of a step which makes no call, and ends at RetryAt: a saga.Sleep that has
+// begun. A call that waits has had an attempt.
+func (e *Entry) IsAsleep() bool {
+	return e.Pending && e.Outcome == retry.NotSent && e.Attempts == 0 && !e.RetryAt.IsZero()
+}
+
 // A Reason is the kind of a [Failure].
 type Reason string
 

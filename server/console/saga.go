@@ -77,6 +77,8 @@ func entryState(e *journal.Entry) string {
 	switch {
 	case e == nil:
 		return "waiting"
+	case e.IsAsleep():
+		return "asleep"
 	case e.Pending:
 		return "pending"
 	case e.Skipped:
@@ -205,13 +207,16 @@ func sagaTimeline(rec *journal.Record, audit []journal.AuditEntry) []moment {
 		if e.Undo {
 			what = "undo of " + e.Step
 		}
-		detail := entryState(e) + ", " + plural(int64(e.Attempts), "attempt")
+		detail, next := entryState(e)+", "+plural(int64(e.Attempts), "attempt"), "next attempt"
+		if e.IsAsleep() {
+			detail, next = "asleep", "sleeps until then"
+		}
 		if e.Forced != "" {
 			detail += ", stated by " + e.Forced
 		}
 		add(moment{e.At, "event", what, detail})
 		if e.Pending {
-			add(moment{e.RetryAt, "event", what, "next attempt"})
+			add(moment{e.RetryAt, "event", what, next})
 		}
 	}
 	for _, a := range audit {

@@ -170,6 +170,26 @@ func TestSaga_skippedStep(t *testing.T) {
 	})
 }
 
+// A saga that sleeps says until when, in its row, its picture and its timeline.
+func TestSaga_asleep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		trial := saga.MustDefine("trial", 1, func(b *saga.Builder[order, struct{}]) {
+			saga.Step(b, reserve, b.Input()).Undo(release).After(saga.Sleep(b, "trial.ends", saga.Const(b, 48*time.Hour)))
+		})
+		shop := newShop(t, trial)
+		ends := time.Now().Add(48 * time.Hour)
+		r, err := trial.Start(context.Background(), shop.engine, childkey.MustParse("order-1"), order{})
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		page := shop.site(t).get("/saga?in=shop&id=" + r.ID.String()).text()
+		require.Contains(t, page, "state-asleep")
+		require.Contains(t, page, "sleeps until <time datetime=\""+ends.UTC().Format(time.RFC3339))
+		require.Contains(t, page, "sleeps until then")
+		require.NotContains(t, page, "next attempt")
+	})
+}
+
 // verb goes from the page of a saga over the confirmation to the end, as a browser does.
 func (s *site) sagaVerb(id journal.ID, verb, step, output string) answer {
 	s.tb.Helper()

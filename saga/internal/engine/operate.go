@@ -281,7 +281,7 @@ func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.
 		if failed && (entry.Undo || !compensating) {
 			entry.Pending = true
 		}
-		if entry.Pending && !isOpenSleep(entry) {
+		if entry.Pending && !entry.IsAsleep() {
 			entry.Attempts, entry.RetryAt = 0, time.Time{}
 			if entry.Undo || !compensating {
 				entry.Code = "" // else a forgotten key would not be sent again

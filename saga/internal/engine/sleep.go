@@ -60,11 +60,6 @@ func (p *Plan) markSleeps(before [][]bool) {
 	}
 }
 
-// isOpenSleep reports whether the entry is that of a sleep which has not ended. A call that waits has had an attempt.
-func isOpenSleep(e journal.Entry) bool {
-	return e.Pending && e.Outcome == retry.NotSent && e.Attempts == 0 && !e.RetryAt.IsZero()
-}
-
 // moveSleeps takes in what time has done to the saga's sleeps: it refuses those whose input is wrong, as soon as that is
 // known, and ends those that are over. The steps that are not to run are skipped before.
 func (x *execution) moveSleeps() error {

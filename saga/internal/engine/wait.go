@@ -188,7 +188,7 @@ func (o *Operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 		c := journal.Change{Wake: true}
 		asleep := r.Fence == 0 // until the time that it was to be started at
 		for _, entry := range r.Entries {
-			if isOpenSleep(entry) {
+			if entry.IsAsleep() {
 				asleep = true
 				continue
 			}

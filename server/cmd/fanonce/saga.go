@@ -68,12 +68,17 @@ type sagaRow struct {
 	Unreadable bool   `json:"unreadable"`         // sealed, of a newer build, or damaged
 	CreatedAt  string `json:"created_at"`
 	AgeSeconds int64  `json:"age_seconds"`
+	// SleepsUntil is when an engine may take the saga, if that is to come.
+	SleepsUntil string `json:"sleeps_until,omitempty"`
 }
 
 func sagaRowOf(r *journal.Record) sagaRow {
 	row := sagaRow{
 		ID: r.ID.String(), Name: r.Name, Version: r.Version, Status: r.Status.String(), Revision: r.Revision, Fence: r.Fence,
 		Unreadable: r.Corrupt != nil, CreatedAt: stamp(r.CreatedAt), AgeSeconds: int64(r.Now.Sub(r.CreatedAt).Seconds()),
+	}
+	if r.WakeAt.After(r.Now) {
+		row.SleepsUntil = stamp(r.WakeAt)
 	}
 	if r.StuckOn != nil {
 		row.StuckOn, row.Undo, row.Reason = r.StuckOn.Step, r.StuckOn.Undo, string(r.StuckOn.Reason)
@@ -91,7 +96,7 @@ type sagaListOut struct {
 type stepRow struct {
 	Step     string `json:"step"`
 	Undo     bool   `json:"undo"`
-	Outcome  string `json:"outcome"` // "pending" while it is to be tried again, "skipped" if the saga goes on without it
+	Outcome  string `json:"outcome"` // "pending" while it is to be tried again, "asleep" until RetryAt, "skipped" if the saga goes on without it
 	Attempts int    `json:"attempts"`
 	At       string `json:"at"`
 	RetryAt  string `json:"retry_at,omitempty"`
@@ -111,6 +116,8 @@ func stepsOf(entries []journal.Entry) []stepRow {
 	for i, e := range entries {
 		rows[i] = stepRow{e.Step, e.Undo, e.Outcome.String(), e.Attempts, stamp(e.At), stamp(e.RetryAt), e.Status, string(e.Code), e.Forced}
 		switch {
+		case e.IsAsleep():
+			rows[i].Outcome = "asleep"
 		case e.Pending:
 			rows[i].Outcome = "pending"
 		case e.Skipped:
@@ -170,6 +177,9 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 	}
 	if err := a.printSagas([]journal.Record{*r}, 0); err != nil {
 		return err
+	}
+	if until := out.Saga.SleepsUntil; until != "" {
+		_, _ = fmt.Fprintln(a.stdout, "\nsleeps until", until)
 	}
 	_, _ = fmt.Fprintln(a.stdout)
 	t := newTable(a.stdout, "STEP", "CALL", "OUTCOME", "ATTEMPTS", "STATUS", "CODE", "RETRY AT", "FORCED BY")
