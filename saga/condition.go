@@ -18,7 +18,7 @@ import (
 func (s *StepRef[In, Out]) When(v Value[bool]) *StepRef[In, Out] {
 	switch {
 	case v.node == nil || v.node.Draft != s.draft:
-		s.draft.Problem(fmt.Errorf("%w: step %s: When: the value is of no saga, of another one, or of a nil function", ErrValue, s.step.Name))
+		s.draft.Problem(fmt.Errorf("%w: step %s: When: the value is no value of this plan, or one of a nil function", ErrValue, s.step.Name))
 	case s.step.When != nil:
 		s.draft.Problem(fmt.Errorf("step %s: When was called twice; join the conditions with Map2", s.step.Name))
 	default:

@@ -28,7 +28,7 @@ type localCall struct {
 var (
 	errLocalOutside = fmt.Errorf("%w: no engine calls the function", ErrArgument)
 	errLocalGone    = errors.New("pgjournal: local step: this journal does not have the saga")
-	errLocalUndone  = errors.New("pgjournal: local step: it was undone")
+	errLocalUndone  = errors.New("pgjournal: local step: it was undone, and will never run")
 	errLocalLeft    = errors.New("pgjournal: local step: its function ended the transaction itself, and what it wrote may be committed")
 )
 
