@@ -16,7 +16,7 @@ type StepStatus uint8
 const (
 	// StepWaiting means that the step has not begun, and waits for others or for an engine.
 	StepWaiting StepStatus = iota + 1
-	// StepRunning means that the step's call can be running, or is to be tried again.
+	// StepRunning means that the step's call can be running, or is to be tried again, or that a [Sleep] goes on.
 	StepRunning
 	// StepCompleted means that the step took effect. In a saga that is stuck on its way back it still has to be undone.
 	StepCompleted

@@ -31,8 +31,9 @@ func (s *SleepRef) After(steps ...AnyStep) *SleepRef {
 // A saga that only sleeps for longer than [Config].Lease is held by no process, and an engine of any later build with
 // the definition goes on with it. Its time is in the journal: no crash or verb makes it longer, and
 // [Operator.RetryNow] does not end it. It counts in [Builder.Timeout], which fails a saga that sleeps beyond it. Past
-// the pivot [Builder.UndoBudget] begins anew when it ends. Beside a step that runs it waits in memory. [Operator.Cancel] works at once: a
-// saga can be undone while it sleeps, unless a step that cannot be undone may have run before.
+// the pivot [Builder.UndoBudget] begins anew when it ends. Beside a step that runs it waits in memory. [Operator.Cancel]
+// works at once: a saga can be undone while it sleeps, unless a step that cannot be undone may have run before. A
+// journal's clock that goes back while a process has the saga makes the sleep as much longer.
 //
 // A d of 0 ends at once. A d below 0 or above [MaxDuration] is refused, as a call is that its callee refuses: by [Define]
 // if it is a constant, and else as soon as the saga knows it. Without an effect before it, the saga is then compensated
