@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,6 +18,24 @@ var sourcedBlock = regexp.MustCompile("(?s)(?:<!-- from: (\\S+) -->\n)?```go\n(.
 
 // guides are the documents whose Go code is all sourced.
 var guides = []string{"GUIDE.md", "PRODUCTION.md", "ONCALL.md", "ADOPT.md", "RECIPES.md"}
+
+// A guide is for a person with a task, who has ten minutes.
+func TestGuides_areShort(t *testing.T) {
+	t.Parallel()
+	for _, guide := range []string{
+		"server/GUIDE.md", "server/PRODUCTION.md", "server/ONCALL.md", "server/ADOPT.md", "saga/RECIPES.md", "sdk/RECIPES.md",
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(guide)))
+		require.NoError(t, err)
+		words := 0
+		for _, field := range strings.Fields(source.ReplaceAllString(fence.ReplaceAllString(string(text), ""), "")) {
+			if strings.ContainsFunc(field, unicode.IsLetter) || strings.ContainsFunc(field, unicode.IsDigit) {
+				words++
+			}
+		}
+		require.LessOrEqual(t, words, 1200, guide)
+	}
+}
 
 // The code of the documents is code of files that compile, line by line.
 func TestDocuments_showCompiledCode(t *testing.T) {
