@@ -174,8 +174,6 @@ func (s Statement) Err() error { return s.err }
 
 // ErrSchemaName: the name of a Postgres schema is not one that this module
 // accepts.
-//
-//lint:ignore ST1005 the text begins with the name of a field
 var ErrSchemaName = errors.New("Schema")
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
