@@ -22,8 +22,12 @@
 // Timeout differs. Then the saga is compensated. Undos and the steps past the pivot must
 // succeed: they have a day ([Builder.UndoBudget]) before the saga is stuck.
 //
-// A saga may live for months: [Sleep] is a step that ends by time, and [StartAt] begins a saga later. Each of its calls is as old as its own first attempt, so callees take the first call of an
-// old saga, and refuse only what they may have forgotten (key-expired).
+// A step may have a condition ([StepRef.When]), or be left out if it is refused ([StepRef.Optional]). [StepRef.Or] is its
+// output, or another value if it was skipped.
+//
+// A saga may live for months: [Sleep] is a step that ends by time, and [StartAt] begins a saga later. Each of its calls is
+// as old as its own first attempt, so callees take the first call of an old saga, and refuse only what they may have
+// forgotten (key-expired).
 //
 // A journal keeps every saga until it is swept. Let [Engine.RunSweeper] run, or call
 // [Operator.Sweep] from a job. A stuck saga stays until a person has moved it.
