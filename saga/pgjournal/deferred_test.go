@@ -14,7 +14,7 @@ import (
 
 // Later builds may store an entry with a mark that this build does not know, or an entry of a
 // later version.
-var ofLaterBuilds = []string{`\x0401804000`, `\x020400`}
+var ofLaterBuilds = []string{`\x050180800100`, `\x020400`}
 
 // An engine leaves a saga whose entries are of a later build to that build, and executes the
 // others. Another engine that can read the entries takes the saga over at once.

@@ -133,12 +133,12 @@ func TestLog_goldenNothing(t *testing.T) {
 // not know: nobody may act on the rest alone.
 func TestLog_unknownMark(t *testing.T) {
 	t.Parallel()
-	for _, marks := range []string{"\x80\x40", "\x82\x80\x01"} {
-		_, _, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
+	for _, marks := range []string{"\x80\x80\x01", "\x82\x80\x01", "\x80\x80\x02"} {
+		_, _, err := parseLog([]byte("\x07\x01" + marks + "\x00\x00\x00"))
 		require.ErrorIs(t, err, errNewer, "%x", marks)
 	}
-	_, _, err := parseLog([]byte("\x07\x01\x80\x20\x00\x00\x00\x02")) // the last that there is
-	require.NoError(t, err)
+	entries := entriesOf(t, []byte("\x06\x01\x80\x40\x00\x00\x00")) // the last that there is
+	require.True(t, entries[0].Skipped)
 }
 
 // A log that was cut off where an entry ends is not ended.
