@@ -254,7 +254,7 @@ func explain(t *testing.T, look *pgxpool.Pool, settings, st pgx.TraceBatchQueryD
 			args[i] = "'" + strings.ReplaceAll(string(text), "'", "''") + "'"
 		}
 	}
-	execute := "explain (analyze, costs off) execute " + name
+	execute := "explain (analyze, buffers, costs off) execute " + name
 	if len(args) > 0 {
 		execute += "(" + strings.Join(args, ", ") + ")"
 	}
