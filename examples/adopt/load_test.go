@@ -29,6 +29,8 @@ type load struct {
 	answers []answered
 	oldest  int // the first of answers whose key is still within the retention
 
+	earlier sync.RWMutex // held for reading while an earlier key is sent
+
 	keys    atomic.Int64 // answered
 	crossed atomic.Int64 // keys whose copies were answered by both kinds of pods
 }
@@ -84,6 +86,8 @@ func (l *load) sendNew(caller, i int) {
 
 // sendEarlier sends a key that was answered, perhaps in an earlier phase.
 func (l *load) sendEarlier() {
+	l.earlier.RLock()
+	defer l.earlier.RUnlock()
 	l.mu.Lock()
 	if l.oldest == len(l.answers) {
 		l.mu.Unlock()
@@ -151,9 +155,11 @@ func TestMove(t *testing.T) {
 	} {
 		l.deploy(phases)
 	}
+	l.earlier.Lock() // no such key is on its way
 	l.mu.Lock()
 	l.oldest = len(l.answers) // the retention of the keys that the old table alone knows is over
 	l.mu.Unlock()
+	l.earlier.Unlock()
 	l.deploy([4]string{"look", "new", "look", "new"})
 	l.deploy([4]string{"new", "new", "new", "new"})
 	stop()
