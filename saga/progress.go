@@ -10,11 +10,11 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A StepStatus is how far a step of a saga is.
+// A StepStatus says how far a step of a saga has come.
 type StepStatus uint8
 
 const (
-	// StepWaiting means that the step has not begun, and waits for others or for an engine.
+	// StepWaiting means that the step waits to begin: for other steps, or for an engine.
 	StepWaiting StepStatus = iota + 1
 	// StepRunning means that the step's call can be running, or is to be tried again, or that a [Sleep] goes on.
 	StepRunning
@@ -32,7 +32,7 @@ const (
 	StepUndone
 	// StepUndoFailed means that the undo of the step was tried, and is not tried again by itself.
 	StepUndoFailed
-	// StepNeverRan means that the step has not begun, and never will: the saga went back, or is over.
+	// StepNeverRan means that the step never began, and never will: the saga went back, or is over.
 	StepNeverRan
 )
 
@@ -49,7 +49,7 @@ func (s StepStatus) String() string {
 	return "none"
 }
 
-// A StepState is how far a step of one saga is, as [Definition.Progress] returns it.
+// A StepState says how far a step of one saga has come.
 type StepState struct {
 	Name   string // of the step, as in [StepInfo]
 	Status StepStatus
@@ -62,11 +62,11 @@ type StepState struct {
 // errNoEntries refuses a record that would show each step as waiting.
 var errNoEntries = errors.New("saga: the record is of a list, without entries: read the saga with Lookup")
 
-// Progress returns how far each step is of the saga in r, in the order of their declaration. The record is that of
-// [Operator.Lookup], or of the Show of a [journal.Reader]. It does no I/O, and the journal keeps nothing for it.
+// Progress returns how far each step of the saga in r has come, in the order of their declaration. Read r with
+// [Operator.Lookup], or with Show of a [journal.Reader]. Progress does no I/O, and the journal keeps nothing for it.
 //
-// The journal is told of an outcome together with what follows from it. So the record of a saga that is running can
-// be behind by the calls that run side by side at that moment.
+// An engine writes an outcome when it acts on it. So the record of a running saga can lack the outcomes of calls that
+// run side by side.
 //
 // The error wraps [ErrNoDefinition] if the saga is of another definition, version or plan. It is r.Corrupt if the record
 // is damaged, which matches [ErrCorrupt].
@@ -87,8 +87,8 @@ func (d *Definition[In, Out]) Progress(r journal.Record) ([]StepState, error) {
 	return states, nil
 }
 
-// ReadOutput returns the output of the step in the saga of r, which is a record of [Operator.Lookup]. done is false, and
-// out is zero, unless the step is [StepCompleted]; [Definition.Progress] tells why. To have the step at hand, keep it in
+// ReadOutput returns the output of the step in the saga of r. Read r with [Operator.Lookup]. If the step is not
+// [StepCompleted], done is false and out is zero; [Definition.Progress] tells why. To have the step at hand, keep it in
 // a variable while its saga is defined. ReadOutput does no I/O.
 //
 // The errors are those of [Definition.Progress], and [ErrNoResult] if the step completed and its output is not in r, as
@@ -127,7 +127,7 @@ func checkRecord(plan *engine.Plan, r journal.Record) error {
 	return nil
 }
 
-// A progress is what a record says of the steps of its plan.
+// A progress holds what a record says of the steps of its plan.
 type progress struct {
 	plan          *engine.Plan
 	record        journal.Record
