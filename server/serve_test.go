@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
@@ -30,14 +31,17 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A deploy under load: no request that the service took gets an error. While it drains it takes new ones, and says that
-// it is not ready.
+// A deploy under load: each request that the service took gets its answer. While it drains it takes new ones, and says
+// that it is not ready. A request that it did not take gets no answer: its connection is refused, or was still in the
+// listener's queue and is reset by the kernel, or was idle when it was closed.
 func TestServe_stopsUnderLoad(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, memstore.New(), server.Config{})
 	running := make(chan struct{}, 1000)
 	release := make(chan struct{})
+	var taken sync.Map // the keys of the runs
 	h, err := g.Handler(server.Transactional, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		taken.Store(r.Header.Get("Idempotency-Key"), true)
 		if r.URL.Path == "/slow" {
 			running <- struct{}{}
 			<-release
@@ -76,23 +80,28 @@ func TestServe_stopsUnderLoad(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 
 	var load sync.WaitGroup
-	var keys, refused atomic.Int64
+	var keys, answered atomic.Int64
 	for range 8 {
 		load.Go(func() {
 			for {
-				status, body, err := ask(http.MethodPost, "/", fmt.Sprint("k", keys.Add(1)))
-				if errors.Is(err, syscall.ECONNREFUSED) {
-					refused.Add(1)
+				key := fmt.Sprint("k", keys.Add(1))
+				status, body, err := ask(http.MethodPost, "/", key)
+				if err != nil {
+					_, ran := taken.Load(key)
+					assert.False(t, ran, "its answer was lost: %v", err)
+					assert.Error(t, ctx.Err(), "%v", err)
 					return
 				}
-				if err != nil || status != http.StatusOK || body != "done" {
-					t.Errorf("%d %q %v", status, body, err)
+				answered.Add(1)
+				if status != http.StatusOK || body != "done" {
+					t.Errorf("%d %q", status, body)
 					return
 				}
 			}
 		})
 	}
-	load.Go(func() {
+	var slow sync.WaitGroup
+	slow.Go(func() {
 		if status, body, err := ask(http.MethodPost, "/slow", "slow"); status != http.StatusOK || body != "done" {
 			t.Errorf("slow: %d %q %v", status, body, err)
 		}
@@ -106,10 +115,13 @@ func TestServe_stopsUnderLoad(t *testing.T) {
 	status, _, err := ask(http.MethodPost, "/", "drained")
 	require.NoError(t, err, "it refused before its Drain was over")
 	require.Equal(t, http.StatusOK, status)
+	load.Wait() // it listens no more, and /slow still runs
 	close(release)
 	require.NoError(t, <-served)
-	load.Wait()
-	require.EqualValues(t, 8, refused.Load())
+	slow.Wait()
+	require.Positive(t, answered.Load())
+	_, _, err = ask(http.MethodPost, "/", "stopped")
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
 func TestServe_rejects(t *testing.T) {
