@@ -9,6 +9,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -34,7 +35,7 @@ type Error struct {
 	Body        []byte
 	BodyTooLong bool
 	// Undone are the steps whose effect is undone. Pending are the steps whose effect is not
-	// undone or is unknown.
+	// undone or is unknown. A ReadOnly step and a sleep have no effect, and are in neither.
 	Undone, Pending []string
 	// StuckOn is the failure that a person must resolve in a stuck saga. It is nil if the saga is
 	// not stuck.
@@ -48,7 +49,7 @@ type Error struct {
 }
 
 // newError returns the error of a saga that is final or stuck.
-func newError(r journal.Record) *Error {
+func newError(p *engine.Plan, r journal.Record) *Error {
 	e := &Error{ID: r.ID, Name: r.Name, Status: r.Status, StuckOn: r.StuckOn}
 	failure := r.Cause
 	if failure == nil {
@@ -71,7 +72,7 @@ func newError(r journal.Record) *Error {
 	}
 	for _, entry := range r.Entries {
 		open := entry.Pending || entry.Outcome == retry.Completed || entry.Outcome == retry.Unknown
-		if !entry.Undo && open && !undone[entry.Step] {
+		if !entry.Undo && open && !undone[entry.Step] && p.HasEffect(entry.Step) {
 			e.Pending = append(e.Pending, entry.Step)
 		}
 	}

@@ -158,7 +158,7 @@ func (d *Definition[In, Out]) outcome(r journal.Record, own bool) (Out, error) {
 	case r.Corrupt != nil && r.Status != journal.Stuck && r.Status != journal.Abandoned: // nobody knows how it ended
 		return none, r.Corrupt
 	case r.Status != journal.Completed:
-		return none, newError(r)
+		return none, newError(d.plan, r)
 	case r.Result == nil:
 		return none, fmt.Errorf("%w: saga %s %s", ErrNoResult, r.Name, r.ID)
 	}

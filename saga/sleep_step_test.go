@@ -455,3 +455,24 @@ func TestSleep_besideSkips(t *testing.T) {
 		require.Equal(s, retry.Completed, entryOf(s.read("k"), "a.or").Outcome)
 	})
 }
+
+// What a saga leaves behind are effects: a step that only reads has none, and a sleep has none.
+func TestError_pendingAreEffects(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		when := make(chan time.Time, 10)
+		d := saga.MustDefine("audit", 1, func(b *saga.Builder[time.Duration, nothing]) {
+			read := saga.StepFunc(b, "account.read", b.Input(), note[time.Duration](when)).ReadOnly()
+			noted := saga.StepFunc(b, "account.note", b.Input(), note[time.Duration](when)).Irreversible().After(read)
+			slept := saga.Sleep(b, "trial.ends", b.Input()).After(noted)
+			saga.StepFunc(b, "account.invoice", b.Input(), func(context.Context, saga.Call[time.Duration]) (nothing, error) {
+				return nothing{}, saga.Rejected(errors.New("no address"))
+			}).Pivot().After(slept)
+		})
+		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), time.Minute)
+		var failed *saga.Error
+		require.ErrorAs(s, err, &failed)
+		require.Equal(s, "account.invoice", failed.FailedStep)
+		require.Equal(s, []string{"account.note"}, failed.Pending)
+	})
+}

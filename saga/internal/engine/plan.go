@@ -84,6 +84,12 @@ func (s *Step) leavesNothing() bool { return s.ReadOnly || s.Irreversible || s.i
 // isForwardOnly reports whether the step has an effect that nothing undoes, and works in the end.
 func (s *Step) isForwardOnly() bool { return s.Retriable && s.Undo == nil && !s.leavesNothing() }
 
+// HasEffect reports whether the step may have an effect outside. A step that the plan does not have may.
+func (p *Plan) HasEffect(name string) bool {
+	s := p.find(name)
+	return s == nil || !s.ReadOnly && !s.isSleep()
+}
+
 func (p *Plan) find(name string) *Step {
 	for _, s := range p.Steps {
 		if s.Name == name {
