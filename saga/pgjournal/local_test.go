@@ -437,15 +437,17 @@ func TestLocal_leavesConnections(t *testing.T) {
 	require.NoError(t, <-slow)
 }
 
-// A sweep finds the rows by their saga, also before the server has statistics of them.
-func TestPlans_ofLocalSteps(t *testing.T) {
+// A sweep finds results and the calls of local steps by their saga, also before the server has statistics of them.
+func TestPlans_ofASweep(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgjournal.Config{})
 	withoutStatistics(t, look)
 	exec(t, look, "alter table saga_local set (autovacuum_enabled = off)")
+	exec(t, look, "alter table saga_result set (autovacuum_enabled = off)")
 	fill(t, look, 5000, aPlan, "null")
 	exec(t, look, "update saga set status = 3, expires_at = clock_timestamp(), clean = true")
 	exec(t, look, "insert into saga_local (saga, key, output) select id, key || n, '' from saga, generate_series(1, 10) n")
+	exec(t, look, "insert into saga_result (saga, revision, position, result) select id, 1, n, '' from saga, generate_series(1, 10) n")
 	sweep, err := pgkit.LoadQuery(os.DirFS("query"), "sweep.sql", "")
 	require.NoError(t, err)
 	for _, analyzed := range []bool{false, true} {
@@ -454,7 +456,7 @@ func TestPlans_ofLocalSteps(t *testing.T) {
 		}
 		require.NoError(t, pgx.BeginFunc(t.Context(), look, func(tx pgx.Tx) error {
 			nodes, err := pgkittest.GenericPlan(t.Context(), tx, sweep.SQL())
-			require.NotRegexp(t, `Seq Scan on saga_local`, strings.Join(nodes, "\n"))
+			require.NotRegexp(t, `Seq Scan on saga_(local|result)`, strings.Join(nodes, "\n"))
 			return err
 		}))
 	}

@@ -1,8 +1,8 @@
 -- Sweep deletes at most @limit sagas that are past their retention, with their results and calls. It
 -- returns one row: the number of deleted sagas. The next sweep deletes sagas that are locked now.
 -- statement_timestamp() is one instant for the whole statement, so that the index is searched up
--- to it and no further. The calls of local steps are found by an array: without statistics a join
--- would read them all.
+-- to it and no further. Results and the calls of local steps are found by an array: without
+-- statistics a join would read them all.
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(
@@ -18,9 +18,8 @@ with dead as (
       limit @limit))
   returning id
 ), results as (
-  delete from /*schema*/saga_result r
-  using dead
-  where r.saga = dead.id
+  delete from /*schema*/saga_result
+  where saga = any (array(select id from dead))
 ), locals as (
   delete from /*schema*/saga_local
   where saga = any (array(select id from dead))
