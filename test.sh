@@ -51,7 +51,7 @@ run_module='
 		(cd "$module" && go test -timeout=30m -shuffle=on -parallel "$parallel" "$@" ./...) || echo "$module" >>"$work/failed"
 	}
 	case $module in
-	.) run "$@" ./server/pgstore ./saga/pgjournal ;;
+	.) run "$@" ./server/pgstore ./saga/pgjournal ./saga/sagatest ;;
 	*) run "$@" >"$work/$$" 2>&1; cat "$work/$$" ;;
 	esac'
 
