@@ -37,10 +37,11 @@ type effect struct {
 	Saga, Kind string
 }
 
-// The kinds of effects: a forward call's, and what takes it back.
+// The kinds of effects: a forward call's, what takes it back, and what is done upon it.
 const (
-	kindDo   = "do"
-	kindUndo = "undo"
+	kindDo      = "do"
+	kindUndo    = "undo"
+	kindCapture = "capture"
 )
 
 // An answer tells the caller which effect its call had.
@@ -68,6 +69,23 @@ func (e effect) insert(ctx context.Context, db execer) error {
 		return fmt.Errorf("ledger: write effect: %w", hosting.OfDatabase(err))
 	}
 	return nil
+}
+
+// errNoEffect is why nothing can be done upon an effect.
+var errNoEffect = errors.New("no such effect, or it is undone")
+
+// insertUpon is insert if the tenant has the effect with that ID, and it is not undone.
+func (e effect) insertUpon(ctx context.Context, tx pgx.Tx, id string) error {
+	var stands bool
+	err := tx.QueryRow(ctx, `select exists (select from effects d where tenant = $1 and effect_id = $2 and kind = 'do'
+		and not exists (select from effects u where u.tenant = d.tenant and u.key = d.key and u.kind = 'undo'))`, e.Tenant, id).Scan(&stands)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ledger: find effect: %w", hosting.OfDatabase(err))
+	case !stands:
+		return errNoEffect
+	}
+	return e.insert(ctx, tx)
 }
 
 // inboundKey is the key as it arrived: callers look for their effects with it. The

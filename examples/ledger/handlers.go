@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -37,17 +38,8 @@ func (s *service) effectOpaque(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key, fence int64, db execer) {
-	in, err := s.receive(r)
-	if err != nil {
-		hosting.WriteError(w, err)
-		return
-	}
-	if in.Reject {
-		hosting.WriteJSON(w, http.StatusPaymentRequired, map[string]string{"error": "rejected as asked"})
-		return
-	}
-	if in.Fail {
-		hosting.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": "failed as asked"})
+	in, ok := s.accept(w, r)
+	if !ok {
 		return
 	}
 	e, err := newEffect(r, key, s.cfg.service, in)
@@ -55,12 +47,35 @@ func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key
 		e.Fence = fence
 		err = e.insert(r.Context(), db)
 	}
+	writeEffect(w, e, err)
+}
+
+func writeEffect(w http.ResponseWriter, e effect, err error) {
 	if err != nil {
 		slog.Warn("effect not written", "error", err)
 		hosting.WriteError(w, err)
 		return
 	}
 	hosting.WriteJSON(w, http.StatusCreated, e.answer())
+}
+
+// capture has a second effect on top of the one in the path, as long as that one stands: a payment is authorized first
+// and captured later. Its key is its own.
+func (s *service) capture(w http.ResponseWriter, r *http.Request) {
+	in, ok := s.accept(w, r)
+	if !ok {
+		return
+	}
+	e, err := newEffect(r, inboundKey(r), s.cfg.service, in)
+	if err == nil {
+		e.Kind = kindCapture
+		err = e.insertUpon(r.Context(), pgstore.Tx(r.Context()), r.PathValue("id"))
+	}
+	if errors.Is(err, errNoEffect) {
+		hosting.WriteJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+		return
+	}
+	writeEffect(w, e, err)
 }
 
 // undo takes back what the forward key did. The barrier says whether that key
@@ -119,6 +134,22 @@ func (s *service) receive(r *http.Request) (input, error) {
 		err = work(r.Context(), s.cfg.work)
 	}
 	return in, err
+}
+
+// accept is receive, and does what the caller asked for instead of an effect. Without ok the answer is written.
+func (s *service) accept(w http.ResponseWriter, r *http.Request) (in input, ok bool) {
+	in, err := s.receive(r)
+	switch {
+	case err != nil:
+		hosting.WriteError(w, err)
+	case in.Reject:
+		hosting.WriteJSON(w, http.StatusPaymentRequired, map[string]string{"error": "rejected as asked"})
+	case in.Fail:
+		hosting.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": "failed as asked"})
+	default:
+		return in, true
+	}
+	return in, false
 }
 
 // work stands for whatever a real handler does.

@@ -56,6 +56,7 @@ func (s *service) routes() error {
 	err := errors.Join(
 		s.handle("/v1/effect", server.Route{Effect: server.Transactional}, s.effect),
 		s.handle("/v1/effect-opaque", server.Route{Effect: server.Opaque}, s.effectOpaque),
+		s.handle("/v1/effect/{id}/capture", server.Route{Effect: server.Transactional}, s.capture),
 		s.handle("/v1/undo", server.Route{Effect: server.Transactional}, s.undo),
 	)
 	if s.sink != nil {

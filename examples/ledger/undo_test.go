@@ -118,3 +118,27 @@ func TestUndo_withTheForwardInput(t *testing.T) {
 		"select count(*) from effects where saga = 's-1' and fp = 'a' and kind = 'undo' and key = 'f'").Scan(&rows))
 	require.Equal(t, 1, rows)
 }
+
+// A capture has its effect upon one that stands, once for each key.
+func TestCapture(t *testing.T) {
+	t.Parallel()
+	database := pgtest.URL(t)
+	p := ledger(t, database)
+	pool := connect(t, database)
+	post := func(path, tenant, key string) blackboxtest.Answer {
+		return blackboxtest.Post(t.Context(), blackboxtest.Request{URL: p.URL + path, Tenant: tenant, Key: key, Body: `{"fp":"a"}`})
+	}
+	var first answer
+	require.NoError(t, json.Unmarshal([]byte(post("/v1/effect", "t", "f").Body), &first))
+	path := "/v1/effect/" + first.EffectID + "/capture"
+
+	require.Equal(t, http.StatusConflict, post("/v1/effect/unknown/capture", "t", "c-0").Status)
+	require.Equal(t, http.StatusConflict, post(path, "other", "c-1").Status, "another tenant's")
+	require.Equal(t, http.StatusCreated, post(path, "t", "c-2").Status)
+	require.True(t, post(path, "t", "c-2").Replayed())
+	require.Equal(t, 1, effects(t, pool, "t", "c-2", kindCapture))
+
+	require.True(t, undone(t, blackboxtest.Post(t.Context(), undoOf(p, "u", "f"))))
+	require.Equal(t, http.StatusConflict, post(path, "t", "c-3").Status, "it is undone")
+	require.Zero(t, effects(t, pool, "t", "c-3", kindCapture))
+}
