@@ -154,6 +154,8 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		h.refuse(w, r, c, outcome{Code: wire.KeyNotFound})
+	case r.Context().Err() != nil && err != nil: // the store is not to blame
+		h.refuse(w, r, c, outcome{Code: wire.NotClaimed, RetryAfter: time.Second, Err: err})
 	case err != nil:
 		h.refuse(w, r, c, engine.StoreRefusal(err))
 	case r.URL.Query().Get("answer") == "1" && found.Replayable:

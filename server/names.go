@@ -27,6 +27,7 @@ type (
 //	  refusal that is stored           roll back, store it      as the handler answers  as the handler answers
 //	  below 400, or KeepRows           transaction-failed       as the handler answers  as the handler answers
 //	the COMMIT was refused             transaction-failed       transaction-failed      -
+//	the ctx of a statement ended       roll back, release       as the handler answers  as the handler answers
 //	the transaction was lost           run once more            complete once more      -
 //
 // Every further call with the key gets the stored answer. A released key runs with the next call. An undo of a
@@ -45,7 +46,7 @@ type (
 //     answer with one of them: with another status, or Final, nothing runs again, and
 //     only a status below 400 says that the effect is there.
 //
-// The last four rows are about the transaction of the run, and that of completion hooks:
+// The last five rows are about the transaction of the run, and that of completion hooks:
 //
 //   - A statement is refused because of what it says, such as a violated constraint: see
 //     [store.TxError]. It does not matter whether the handler looked at the error. A savepoint
@@ -56,6 +57,9 @@ type (
 //   - A statement that a completion hook sent, or its COMMIT, is refused: the answer is
 //     transaction-failed too, and the released key counts as one that may have run. After
 //     a hook's own error a retry can help, and the answer says so.
+//   - The ctx of a statement ends before the statement's answer: the HandlerTimeout is over, or the handler gave
+//     the statement up. The caller gets the handler's 5xx. In place of a stored answer it gets transaction-failed,
+//     and a retry can help, as the answer says.
 //   - A transaction that is lost, mostly with its connection, runs once more at once. A
 //     second loss is 503 store-unavailable, whatever the handler answered, and counts as
 //     a death of the run. Trouble of the database, such as a full disk or a statement

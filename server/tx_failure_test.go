@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,9 @@ func TestDo_transactionFails(t *testing.T) {
 		{"COMMIT refused under a verdict that keeps its rows", errCommitRefused, keeping, wire.TransactionFailed, 2},
 		{"lost", store.ErrTxLost, nil, wire.StoreUnavailable, 4},
 		{"lost, and a verdict", store.ErrTxLost, verdict, wire.StoreUnavailable, 4},
+		{"cut off, and no error", store.ErrTxAbandoned, nil, wire.TransactionFailed, 2},
+		{"cut off, and a verdict, which may rest on nothing", store.ErrTxAbandoned, verdict, wire.TransactionFailed, 2},
+		{"cut off, and another error", store.ErrTxAbandoned, errDisk, "", 2},
 		{"trouble, and a verdict", errDisk, verdict, wire.StoreUnavailable, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,8 +122,101 @@ func TestTransactional_lostAfterTheTimeout(t *testing.T) {
 			<-r.Context().Done()
 			require.NoError(t, memstore.Tx(r.Context()).Fail(store.ErrTxLost))
 		})
-		requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
+		requireCutShort(t, send(h, "k", "b"))
 		require.Equal(t, 1, runs)
+	})
+}
+
+// requireCutShort checks the answer to a run whose ctx ended before it could do its work: a retry can help, and the store
+// is not to blame.
+func requireCutShort(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	require.Equal(t, []any{500, string(wire.TransactionFailed), "true", "1"},
+		[]any{w.Code, w.Header().Get(wire.HeaderCode), w.Header().Get(wire.HeaderShouldRetry), w.Header().Get(wire.HeaderRetryAfter)})
+	require.Contains(t, w.Body.String(), "time for this request was over")
+}
+
+// A ctx that ends is no error of the store, wherever it ends: before another attempt after a conflict, in the Barrier of
+// an undo, or while a route finds out what became of a key.
+func TestCtxEnds_theStoreIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	ended := func(parent context.Context) context.Context {
+		ctx, cancel := context.WithCancel(parent)
+		cancel()
+		return ctx
+	}
+	for _, tt := range []struct {
+		name    string
+		effect  server.Effect
+		handler func(t *testing.T, w http.ResponseWriter, r *http.Request)
+	}{
+		{"before another attempt", server.Transactional, func(t *testing.T, _ http.ResponseWriter, r *http.Request) {
+			require.NoError(t, memstore.Tx(r.Context()).Doom())
+			<-r.Context().Done()
+		}},
+		{"in the Barrier, which the handler ignores", server.Transactional, func(t *testing.T, _ http.ResponseWriter, r *http.Request) {
+			_, err := server.Barrier(ended(r.Context()))
+			require.ErrorIs(t, err, context.Canceled)
+		}},
+		{"in the Barrier of a Keyed undo", server.Keyed, func(t *testing.T, w http.ResponseWriter, r *http.Request) {
+			_, err := server.Barrier(ended(r.Context()))
+			require.ErrorIs(t, err, context.Canceled)
+			w.WriteHeader(http.StatusConflict)
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			seen := &witness{}
+			s := memstore.New()
+			h := newRoute(t, newGuard(t, s, server.Config{Observer: seen, HandlerTimeout: time.Second}), tt.effect, func(w http.ResponseWriter, r *http.Request) { tt.handler(t, w, r) })
+			requireCutShort(t, send(h, "k", "b", wire.HeaderCancels, "f"))
+			require.Zero(t, seen.count(server.EventStoreError), tt.name)
+			require.Equal(t, server.StateReleased, readRecord(t, s, seen).State, tt.name)
+		})
+	}
+	t.Run("in a Reconcile", func(t *testing.T) {
+		t.Parallel()
+		seen := &witness{}
+		_, h, _ := charges(t, memstore.New(), saying(server.StillUnknown(), context.DeadlineExceeded), server.Config{Observer: seen})
+		require.Equal(t, http.StatusInternalServerError, send(h, "k", "b").Code)
+		requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
+		require.ErrorIs(t, seen.all(server.EventReconcile)[0].Err, context.DeadlineExceeded)
+		require.Zero(t, seen.count(server.EventStoreError))
+	})
+	t.Run("of who looks a key up", func(t *testing.T) {
+		t.Parallel()
+		g := newGuard(t, memstore.New(), server.Config{})
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set(wire.HeaderKey, "k")
+		w := httptest.NewRecorder()
+		g.LookupHandler().ServeHTTP(w, r.WithContext(ended(r.Context())))
+		requireCode(t, w, wire.NotClaimed)
+	})
+}
+
+// A shutdown that cuts a handler's statement off is told as a shutdown, and is no failed attempt.
+func TestShutdown_cutsAStatementOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := &witness{}
+		s := memstore.New()
+		g := newGuard(t, s, server.Config{Observer: seen})
+		running := make(chan struct{})
+		h := newRoute(t, g, server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
+			close(running)
+			<-r.Context().Done()
+			require.NoError(t, memstore.Tx(r.Context()).Fail(store.ErrTxAbandoned))
+		})
+		answer := make(chan *httptest.ResponseRecorder, 1)
+		go func() { answer <- send(h, "k", "b") }()
+		<-running
+		ctx, cancel := context.WithTimeout(t.Context(), server.DefaultSettleTimeout+time.Second)
+		defer cancel()
+		require.NoError(t, g.Shutdown(ctx))
+		w := <-answer
+		requireCode(t, w, wire.StoreUnavailable)
+		require.Contains(t, w.Body.String(), "shutting down")
+		rec := readRecord(t, s, seen)
+		require.Equal(t, []any{server.StateReleased, 0}, []any{rec.State, rec.FailedAttempts})
 	})
 }
 
@@ -165,6 +262,8 @@ func TestOnComplete_storeFails(t *testing.T) {
 		{"lost", store.ErrTxLost, false, true, server.StateInProgress},
 		{"refused", errRefused, false, false, server.StateReleased},
 		{"refused, swallowed", errRefused, true, false, server.StateReleased},
+		{"given up by the hook", store.ErrTxAbandoned, false, false, server.StateReleased},
+		{"given up by the hook, swallowed", store.ErrTxAbandoned, true, false, server.StateReleased},
 		{"COMMIT refused", errCommitRefused, true, false, server.StateReleased},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,9 +283,12 @@ func TestOnComplete_storeFails(t *testing.T) {
 			w := send(h, "k", "b")
 			require.Equal(t, tt.again, hooks > 1, tt.name)
 			require.Equal(t, tt.state, readRecord(t, s, seen).State, tt.name)
-			if tt.again {
+			switch {
+			case tt.again:
 				requireCode(t, w, wire.StoreUnavailable)
-			} else {
+			case errors.Is(tt.failure, store.ErrTxAbandoned):
+				require.Equal(t, []string{string(wire.TransactionFailed), "true"}, []string{w.Header().Get(wire.HeaderCode), w.Header().Get(wire.HeaderShouldRetry)})
+			default:
 				requireCode(t, w, wire.TransactionFailed)
 			}
 		})

@@ -73,10 +73,17 @@ type session struct {
 	connected atomic.Bool
 	// givenUp: this side has given the connection up.
 	givenUp atomic.Bool
+	// failure is how the connection first failed: one of the constants below; 0: it did not.
+	failure atomic.Uint32
 	hosts   *hosts // of the pool
 	// heard is when the server last sent something, in Unix nanoseconds.
 	heard atomic.Int64
 }
+
+const (
+	failureLost      = 1 // by the network or the server
+	failureAbandoned = 2 // pgx closed it because the ctx of a statement ended
+)
 
 const sessionKey = "github.com/fanonce/fanonce/internal/pgkit"
 
@@ -233,6 +240,12 @@ func WatchConflicts(conn *pgx.Conn) (conflict func() bool) {
 	return s.conflict.Load
 }
 
+// IsAbandoned reports whether conn is closed because the ctx of a statement ended before the answer came. It is false
+// if the connection broke before. conn is of a pool that went through [Prepare].
+func IsAbandoned(conn *pgx.Conn) bool {
+	return sessionOf(conn.PgConn()).failure.Load() == failureAbandoned
+}
+
 // lossLasts is how long commits are synchronous after a pool has lost a connection.
 const lossLasts = 10 * time.Minute
 
@@ -270,6 +283,7 @@ func lostLately(conn *pgx.Conn) bool {
 func (s *session) broke(err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.failure.CompareAndSwap(0, failureAbandoned)
 		s.givenUp.Store(true)
 	case errors.Is(err, net.ErrClosed):
 	default:
@@ -279,6 +293,7 @@ func (s *session) broke(err error) {
 
 // lose notes that the connection was lost.
 func (s *session) lose() {
+	s.failure.CompareAndSwap(0, failureLost)
 	if s.hosts != nil && s.connected.Load() && !s.givenUp.Load() {
 		s.hosts.losses.note()
 	}

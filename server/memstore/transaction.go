@@ -57,9 +57,9 @@ func (t *Transaction) Do(write func()) error {
 func (t *Transaction) Doom() error { return t.Fail(store.ErrConflict) }
 
 // Fail makes the transaction fail with failure, as a database does, for tests
-// of handlers. The failure is [store.ErrConflict], [store.ErrTxLost], a
-// [*store.TxError] or another error, with the meanings that [store.Tx] gives
-// them. Every later call in the transaction returns it; the first failure
+// of handlers. The failure is [store.ErrConflict], [store.ErrTxLost],
+// [store.ErrTxAbandoned], a [*store.TxError] or another error, with the meanings
+// that [store.Tx] gives them. Every later call in the transaction returns it; the first failure
 // counts. Only the commit returns a TxError with Commit set.
 //
 // Fail returns [ErrNoTx] on a nil Transaction, [ErrTxDone] once the transaction has

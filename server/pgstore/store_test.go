@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,11 @@ func (r rows) Break(ctx context.Context, failure error) error {
 		statement = raise("40001")
 	case errors.Is(failure, store.ErrTxLost):
 		statement = "select pg_terminate_backend(pg_backend_pid())"
+	case errors.Is(failure, store.ErrTxAbandoned): // pgx does the same when the ctx of a statement ends
+		statement = "select 1"
+		if err := pgstore.Tx(ctx).Conn().PgConn().Conn().SetDeadline(time.Unix(1, 0)); err != nil {
+			return err
+		}
 	case errors.Is(failure, servertest.ErrUnavailable):
 		statement = raise("53100")
 	case errors.As(failure, &refused) && refused.Commit && refused.SQLState == "23505":

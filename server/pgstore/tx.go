@@ -79,6 +79,9 @@ func (t *tx) Rollback(ctx context.Context) error {
 		return nil
 	}
 	defer t.conn.Release()
+	if t.conn.Conn().IsClosed() {
+		return nil // the server rolls back, and Err says why
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	if t.conn.Conn().PgConn().IsBusy() {
@@ -256,18 +259,16 @@ type beginning struct {
 	cause    error       // Why stageFailed was reached.
 	unheld   bool        // In stageFailed: no connection was available.
 	broke    bool        // In stageFailed: the connection broke.
+	// In stageFailed: pgx closed the connection because the ctx of the statement ended.
+	abandoned bool
 	// unsendable is the error of a batch that pgx could not send. pgx then closed the connection.
 	unsendable error
-	// asked is the ctx of the last statement. If its time is over, pgx closed the
-	// connection itself, and the connection was not lost.
-	asked context.Context //nolint:containedctx // only its end is looked at
 }
 
 // open takes a connection and calls begin, which sends BEGIN. It does so once. After a failed BEGIN
 // the transaction has failed, as after a failed statement: a handler that ignores the error must
 // not commit the rest.
 func (t *tx) open(ctx context.Context, begin func(*pgx.Conn) (pgx.Tx, error)) error {
-	t.bound(ctx)
 	if err := ctx.Err(); err != nil {
 		return err // nothing was tried
 	}
@@ -333,6 +334,7 @@ func (t *tx) arrive(tx pgx.Tx, err error) error {
 			t.verdict = store.ErrConflict
 		}
 		t.broke = t.conn.Conn().IsClosed()
+		t.abandoned = t.broke && pgkit.IsAbandoned(t.conn.Conn())
 		t.conn.Release() // which closes it if it is in a transaction
 		t.conn = nil
 	}
@@ -352,13 +354,6 @@ func (t *tx) hasEnded() bool {
 	return t.ended
 }
 
-// bound remembers the ctx of a statement.
-func (t *tx) bound(ctx context.Context) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.asked = ctx
-}
-
 // current is the transaction for a statement that cannot travel with BEGIN, and
 // begins it if that is due.
 func (t *tx) current(ctx context.Context) pgx.Tx {
@@ -369,7 +364,6 @@ func (t *tx) current(ctx context.Context) pgx.Tx {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asked = ctx
 	switch {
 	case t.ended:
 		// A goroutine that outlived its run: the connection may belong to

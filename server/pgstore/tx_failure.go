@@ -25,7 +25,7 @@ func (t *tx) Err() error {
 
 // diagnose is Err while the transaction is open. t.mu is held.
 func (t *tx) diagnose() error {
-	if t.stage == stageBegun && t.conflict() {
+	if t.stage == stageBegun && t.conflict() && !t.left.Load() {
 		return store.ErrConflict // also of a savepoint: nothing is lost with another turn
 	}
 	return t.obstacle()
@@ -53,14 +53,14 @@ func (t *tx) obstacle() error {
 		return t.neverBegan()
 	default:
 	}
-	switch conn := t.conn.Conn().PgConn(); {
-	case conn.IsClosed():
+	switch conn, left := t.conn.Conn().PgConn(), t.left.Load(); {
+	case conn.IsClosed() && !left:
 		return t.connectionLost()
-	case conn.IsBusy():
+	case conn.IsBusy() && !left:
 		return busyError()
-	case conn.TxStatus() == 'T' && !t.left.Load():
+	case conn.TxStatus() == 'T' && !left:
 		return nil
-	case conn.TxStatus() == 'I', t.left.Load():
+	case conn.TxStatus() == 'I', left: // a part may be committed, whatever happened afterwards
 		return &store.TxError{
 			Reason: "the handler ended the transaction itself", Ended: true,
 			Err: fmt.Errorf("%w, but the handler did", ErrTxOwned),
@@ -80,18 +80,18 @@ func (t *tx) connectionLost() error {
 	if last := pgkit.TxFailure(t.conn.Conn()); last != nil && t.conn.Conn().PgConn().TxStatus() == 'E' {
 		return refusedStatement(last) // it had failed before
 	}
-	return t.lostUnlessGivenUp()
-}
-
-// lostUnlessGivenUp is a loss, unless pgx itself closed the connection. It does so for a
-// batch that it cannot send, and for a statement whose ctx ends before the answer. Another
-// turn would end in the same way.
-func (t *tx) lostUnlessGivenUp() error {
 	if t.unsendable != nil {
 		return unsendable(t.unsendable)
 	}
-	if t.asked != nil && errors.Is(t.asked.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: a statement was still running when its time was up: raise the HandlerTimeout, or what the handler allowed it", ErrTxFailed)
+	return lost(pgkit.IsAbandoned(t.conn.Conn()))
+}
+
+// lost is the failure of a transaction whose connection is closed. pgx itself closes it if the ctx of a statement ends
+// before the answer. Another turn would end in the same way.
+func lost(abandoned bool) error {
+	if abandoned {
+		return fmt.Errorf("%w: %w: a statement was still running when its ctx ended: raise the HandlerTimeout, or what the handler allowed it",
+			ErrTxFailed, store.ErrTxAbandoned)
 	}
 	return fmt.Errorf("%w: the connection broke", store.ErrTxLost)
 }
@@ -102,16 +102,18 @@ func (t *tx) neverBegan() error {
 	switch {
 	case t.verdict != nil: // a conflict
 		return t.verdict
-	case t.unheld, errors.Is(t.cause, ErrTxEnded), errors.Is(t.cause, context.Canceled):
+	case t.unheld, errors.Is(t.cause, ErrTxEnded):
 		return t.failure()
+	case t.abandoned:
+		return lost(true)
 	case errors.As(t.cause, &refused) && !t.broke:
 		return refusedStatement(refused)
-	case errors.Is(t.cause, context.DeadlineExceeded):
-		return t.failure()
+	case errors.Is(t.cause, context.Canceled), errors.Is(t.cause, context.DeadlineExceeded): // and nothing was sent
+		return lost(true)
 	case !t.broke, isUnsendable(t.cause):
 		return unsendable(t.failure())
 	default:
-		return t.lostUnlessGivenUp()
+		return lost(false)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -159,31 +160,101 @@ func (d *deadline) Err() error {
 	}
 }
 
-// pgx closes the connection when a statement takes longer than the handler allows. Another run would take the same
-// time. So there is no other run, and no death is counted.
-func TestTransactional_statementGivenUp(t *testing.T) {
+// pgx closes the connection when the ctx of a statement ends before its answer. Another run would take the same time, so
+// there is none, no death is counted, and nobody is told that the store is away. The caller gets what the handler answers
+// to that, or may send the request again.
+func TestTransactional_statementCutOff(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	g, look := users(t, server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	runs := 0
-	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
-		runs++
-		ctx := &deadline{r.Context(), make(chan struct{})}
-		failed := make(chan error)
-		go func() {
-			_, err := pgstore.Tx(r.Context()).Exec(ctx, "select pg_sleep(600)")
-			failed <- err
-		}()
-		// A statement that was never sent leaves the transaction whole.
-		until(t, "the statement runs", func() bool { return waits(t, look, "PgSleep") })
-		close(ctx.passed)
-		require.Error(t, <-failed)
-		rw.WriteHeader(http.StatusInternalServerError)
-	})
-	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
-	require.Contains(t, log.String(), "raise the HandlerTimeout")
-	require.Equal(t, 1, runs)
-	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
+	for _, w := range roads {
+		for status, code := range map[int]wire.Code{201: wire.TransactionFailed, 409: wire.TransactionFailed, 429: "", 500: ""} {
+			t.Run(fmt.Sprint(w.name, " ", status), func(t *testing.T) {
+				t.Parallel()
+				if w.name == "CopyFrom" {
+					t.Skip("it has no statement to wait in")
+				}
+				var log bytes.Buffer
+				seen := new(storeErrors)
+				g, look := users(t, server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: seen})
+				runs := 0
+				h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+					if runs++; runs == 1 {
+						cutOff(t, look, r.Context(), status > 400, w.send)
+						_, err := pgstore.Tx(r.Context()).Exec(r.Context(), insertBob)
+						require.Error(t, err, "which must not hide why the connection is closed")
+					}
+					rw.WriteHeader(status)
+				})
+				first := postTo(h, "k")
+				require.Equal(t, 1, runs)
+				require.Equal(t, []any{"true", string(code)}, []any{first.Header().Get(wire.HeaderShouldRetry), first.Header().Get(wire.HeaderCode)})
+				require.Equal(t, max(status, 500*len(code)/max(len(code), 1)), first.Code)
+				require.NotContains(t, first.Body.String(), "store")
+				require.Contains(t, log.String(), "raise the HandlerTimeout")
+				require.Zero(t, seen.n.Load())
+				require.Equal(t, "3 0", queryRow[string](t, look, "select state || ' ' || recovery_attempts from idempotency"), "released, and no death")
+				require.Equal(t, status, postTo(h, "k").Code)
+			})
+		}
+	}
+}
+
+// A handler that commits by itself, although it must not, does not run again, whatever happens to its connection
+// afterwards: what it committed would be there twice.
+func TestTransactional_failsAfterItsOwnCommit(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(t *testing.T, ctx context.Context, look *pgxpool.Pool){
+		"lost": func(t *testing.T, ctx context.Context, look *pgxpool.Pool) { kill(ctx, t, pgstore.Tx(ctx), look) },
+		"cut off": func(t *testing.T, ctx context.Context, look *pgxpool.Pool) {
+			cutOff(t, look, ctx, false, roads[0].send)
+		},
+		"a conflict": func(t *testing.T, ctx context.Context, _ *pgxpool.Pool) {
+			_, err := pgstore.Tx(ctx).Exec(ctx, raise("40001"))
+			require.Error(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, look := users(t, server.Config{})
+			runs := 0
+			h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
+				ctx := r.Context()
+				runs++
+				for _, sql := range []string{insertBob, "commit", "begin", "insert into users (name) values ('cid')"} {
+					_, err := pgstore.Tx(ctx).Exec(ctx, sql)
+					require.NoError(t, err)
+				}
+				fail(t, ctx, look)
+			})
+			requireCode(t, postTo(h, "k"), wire.TransactionFailed)
+			require.Equal(t, 1, runs)
+			require.Equal(t, []int{1, 0}, []int{queryRow[int](t, look, countUsers, "bob"), queryRow[int](t, look, countUsers, "cid")})
+			require.True(t, queryRow[bool](t, look, "select maybe_ran from idempotency"))
+		})
+	}
+}
+
+// cutOff sends a statement that takes very long, and ends its ctx: by its deadline, or because the handler gave it up.
+func cutOff(t *testing.T, look *pgxpool.Pool, parent context.Context, late bool, send func(context.Context, string) error) {
+	t.Helper()
+	ctx, end := context.WithCancel(parent)
+	if late {
+		passed := make(chan struct{})
+		ctx, end = &deadline{parent, passed}, func() { close(passed) }
+	}
+	failed := inBackground(func() error { return send(ctx, "select pg_sleep(600)") })
+	// A statement that was never sent leaves the transaction whole.
+	until(t, "the statement runs", func() bool { return waits(t, look, "PgSleep") })
+	end()
+	require.Error(t, <-failed)
+}
+
+// storeErrors counts what is reported as an error of the store.
+type storeErrors struct{ n atomic.Int32 }
+
+func (s *storeErrors) Observe(_ context.Context, e server.Event) {
+	if e.Kind == server.EventStoreError {
+		s.n.Add(1)
+	}
 }
 
 // pgx closes the connection of a batch with an argument that it cannot send. That is an error of the handler, and it

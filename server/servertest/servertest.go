@@ -77,8 +77,8 @@ type Effects interface {
 type Breaker interface {
 	Effects
 	// Break makes the transaction that ctx carries fail by the store's own means. The
-	// kinds of failure are [store.ErrConflict], [store.ErrTxLost], a
-	// [*store.TxError] and [ErrUnavailable]. A TxError with Commit set makes only the
+	// kinds of failure are [store.ErrConflict], [store.ErrTxLost], [store.ErrTxAbandoned],
+	// a [*store.TxError] and [ErrUnavailable]. A TxError with Commit set makes only the
 	// commit fail. The effects and the store must go on without the transaction.
 	Break(ctx context.Context, failure error) error
 }

@@ -18,6 +18,7 @@ var txFailures = []struct {
 }{
 	{"conflict", store.ErrConflict},
 	{"lost", store.ErrTxLost},
+	{"abandoned", store.ErrTxAbandoned},
 	{"refused", &store.TxError{SQLState: "23505"}},
 	{"refused commit", &store.TxError{SQLState: "23505", Commit: true}},
 	{"unavailable", ErrUnavailable},
@@ -81,6 +82,8 @@ func failureKind(err error) string {
 		return "conflict"
 	case errors.Is(err, store.ErrTxLost):
 		return "lost"
+	case errors.Is(err, store.ErrTxAbandoned):
+		return "abandoned"
 	case errors.As(err, &refused) && refused.Commit:
 		return "COMMIT refused, SQLSTATE " + refused.SQLState
 	case errors.As(err, &refused):

@@ -39,6 +39,10 @@ var (
 	// for example with its connection. No row is committed. The guard runs the handler
 	// once more, in a new transaction.
 	ErrTxLost = errors.New("server: transaction lost")
+	// ErrTxAbandoned means that a transaction cannot be committed because the ctx of one of its statements ended before
+	// the answer came: the time of the handler was over, or the handler gave the statement up. No row is committed. The
+	// store itself works, as far as it is known.
+	ErrTxAbandoned = errors.New("server: transaction abandoned")
 	// ErrArgument: the argument is invalid; nothing changed.
 	ErrArgument = errors.New("server: bad argument")
 )

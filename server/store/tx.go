@@ -28,7 +28,7 @@ type Tx interface {
 	// Settle settles the run as the transaction's last statement, and commits.
 	// Each error means that the transaction was rolled back, with one exception:
 	//   - [ErrLeaseLost]: the owner does not own the key any more.
-	//   - [ErrConflict], [ErrTxLost], a [*TxError]: as Err says. A COMMIT that the
+	//   - [ErrConflict], [ErrTxLost], [ErrTxAbandoned], a [*TxError]: as Err says. A COMMIT that the
 	//     store refused is a TxError with Commit set.
 	//   - [ErrFateUnknown]: the COMMIT was sent, and its answer was lost.
 	Settle(ctx context.Context, o Owner, s Settlement) error
@@ -46,6 +46,7 @@ type Tx interface {
 	//   - [ErrConflict]: a serialization failure or a deadlock, also in a
 	//     savepoint. Running the transaction again may succeed.
 	//   - [ErrTxLost]: the transaction is lost, and no COMMIT was sent.
+	//   - [ErrTxAbandoned]: the ctx of a statement ended before its answer came.
 	//   - a [*TxError]: the store refused a statement because of the statement.
 	//   - any other error: the store could not do its part. It lacks a resource,
 	//     or an operator or a timeout stopped the statement.

@@ -21,7 +21,12 @@ func Barrier(ctx context.Context) (store.Fate, error) {
 			return ErrNoForwardKey
 		}
 		if a.fate == 0 && a.cause == nil {
-			if a.cancelForward(ctx); a.cause != nil && a.refusal != wire.InProgress && !errors.Is(a.cause, store.ErrConflict) {
+			a.cancelForward(ctx)
+			switch {
+			case a.cause == nil, a.refusal == wire.InProgress, errors.Is(a.cause, store.ErrConflict):
+			case ctx.Err() != nil: // the store is not to blame
+				a.refusal = wire.TransactionFailed
+			default:
 				failed = a
 			}
 		}

@@ -65,24 +65,30 @@ func (r *run) tryHooks(ctx context.Context, hooks []func(context.Context) error,
 	hookCtx := tx.NewContext(runctx.NewContext(ctx, a))
 	for _, hook := range hooks {
 		if err := hook(hookCtx); err != nil {
-			return hookFailure(err, tx.Err())
+			return hookFailure(ctx, err, tx.Err())
 		}
 	}
 	err = tx.Settle(ctx, r.owner, s)
 	a.committed = err == nil
 	var refused *store.TxError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) || gaveUp(ctx, err) {
 		return &hookError{err, refused}
 	}
 	return err
 }
 
+// gaveUp reports whether the hooks failed because they themselves gave a statement up. If ctx has ended, which bounds
+// them, the store may hang.
+func gaveUp(ctx context.Context, failure error) bool {
+	return errors.Is(failure, store.ErrTxAbandoned) && ctx.Err() == nil
+}
+
 // hookFailure is the error of hooks that returned err while the transaction had
 // failed as failure says. An error of the store is not the hook's failure: the
 // hooks run again, as if the store could not begin a transaction.
-func hookFailure(err, failure error) error {
+func hookFailure(ctx context.Context, err, failure error) error {
 	var refused *store.TxError
-	if failure == nil || errors.As(failure, &refused) {
+	if failure == nil || errors.As(failure, &refused) || gaveUp(ctx, failure) {
 		return &hookError{err, refused}
 	}
 	return failure

@@ -219,18 +219,26 @@ func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile
 	memo, err := e.cfg.Sealer.OpenMemo(rec)
 	if err != nil {
 		e.observe(ctx, store.Event{Kind: store.EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
-		return false, err
+		return false, &serviceError{err}
 	}
 	shown := *rec
 	shown.Memo, shown.Answer = memo, store.Answer{}
 	found, err := e.callReconcile(ctx, ask, shown)
-	if err != nil || found.To == 0 {
-		return false, err
+	switch {
+	case err != nil:
+		return false, &serviceError{err}
+	case found.To == 0:
+		return false, nil
 	}
 	by := store.Audit{Verb: store.VerbResolve, Actor: "reconciler", Reason: rec.Route + ": " + found.Text}
 	_, resolved, err = e.Resolve(ctx, rec, found, rec.RecoveryAttempts, by)
 	return resolved && err == nil, err // not resolved: a person was faster
 }
+
+// A serviceError is an error of the service's own functions. The Observer has heard of it, and the store works.
+type serviceError struct{ error }
+
+func (e *serviceError) Unwrap() error { return e.error }
 
 // callReconcile calls the route's Reconcile. Its panic is an error: a panic must end neither
 // the request nor the sweep that asks. Who asks does not matter: ctx carries neither a run nor a parent key.
@@ -261,7 +269,7 @@ func (e *Engine) settleByReconciler(ctx context.Context, c *Call, m *member, f *
 	asking.State, asking.LeaseUntil = store.StateInProgress, rec.Now.Add(e.cfg.HandlerTimeout)
 	m.beginRun(asking)
 	resolved, err := e.reconcile(ctx, &rec, c.Route.Reconcile)
-	if err != nil {
+	if err != nil && !errors.As(err, new(*serviceError)) {
 		e.observeStoreError(ctx, c, err)
 	}
 	if !resolved {

@@ -175,6 +175,8 @@ func leaseLostRefusal() Outcome {
 // outcomeOf returns the outcome of an attempt whose answer is not stored.
 func (a *Attempt) outcomeOf(res Result, again bool) Outcome {
 	switch {
+	case a.refusal == wire.TransactionFailed:
+		return a.run.cutShort(a.cause)
 	case a.refusal != "":
 		return Outcome{Code: a.refusal, RetryAfter: time.Second, Err: a.cause}
 	case res.Unfit, res.Dropped:

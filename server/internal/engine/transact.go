@@ -55,7 +55,11 @@ func conflictPause(n int) time.Duration {
 // not repeated.
 func (r *run) attemptTransaction() (out Outcome, failure error) {
 	tx, err := r.engine.txStore.Begin(r.ctx)
-	if err != nil {
+	switch {
+	case err != nil && r.ctx.Err() != nil: // before an attempt, or before another one
+		r.releaseFailed(false)
+		return r.cutShort(context.Cause(r.ctx)), nil
+	case err != nil:
 		r.release(false)
 		r.engine.observeStoreError(r.ctx, r.call, err)
 		return r.unavailable(err), nil

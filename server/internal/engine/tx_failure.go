@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/store"
@@ -21,6 +23,8 @@ func (a *Attempt) settleFailed(res Result, cause error) (out Outcome, failure er
 	case a.refusal != "": // of the Barrier, which failed first
 		r.release(false)
 		return a.outcomeOf(res, true), nil
+	case errors.Is(cause, store.ErrTxAbandoned):
+		return a.settleAbandoned(res, cause), nil
 	default:
 		r.engine.observeStoreError(r.ctx, r.call, cause)
 		r.release(false)
@@ -40,6 +44,41 @@ func (a *Attempt) settleFailed(res Result, cause error) (out Outcome, failure er
 	}
 	return r.settleRefusal(a, res)
 }
+
+// settleAbandoned settles an attempt of which a statement was cut off, because its ctx ended. The store is not to blame. The
+// handler's own failure is the answer, if it noticed. A 4xx is not stored: it may rest on what the statement did not tell.
+func (a *Attempt) settleAbandoned(res Result, cause error) Outcome {
+	r := a.run
+	r.engine.cfg.Log(r.ctx, Line{
+		Level: slog.LevelWarn, Message: "a statement of the handler was cut off: its transaction was rolled back",
+		Route: r.call.Route.Name, ID: r.owner.ID, Err: cause,
+	})
+	switch a.disposition(res) {
+	case Store:
+		r.releaseFailed(false)
+		return r.cutShort(cause)
+	case Fail:
+		r.releaseFailed(false)
+	default:
+		r.release(false)
+	}
+	return a.outcomeOf(res, true)
+}
+
+// cutShort is the outcome of a run that could not do its work because a ctx ended. Its transaction was rolled back.
+func (r *run) cutShort(cause error) Outcome {
+	switch {
+	case r.isLost():
+		return leaseLostRefusal()
+	case errors.Is(context.Cause(r.ctx), ErrShutdown):
+		return interruptedRefusal()
+	default:
+		return Outcome{Code: wire.TransactionFailed, Err: cause, Detail: cutShortDetail, Retryable: true, RetryAfter: time.Second}
+	}
+}
+
+// cutShortDetail is for people, like the details of package server. It is for requests without a key, too.
+const cutShortDetail = "The service's time for this request was over before its database had answered. What it wrote was rolled back. Send the same request again."
 
 // settleRefusedCommit settles the run of an attempt whose COMMIT the store refused. A failure is as in
 // attemptTransaction.
