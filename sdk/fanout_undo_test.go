@@ -160,6 +160,26 @@ func TestUndo_operationWithoutOne(t *testing.T) {
 	require.Len(t, undos(d), 1)
 }
 
+// A request of a generated client names no undo either. One that was refused leaves nothing to undo.
+func TestUndo_requestOfATransport(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(hold{"7"}))
+	d.Script("/refused", sdktest.Status(402, "{}"))
+	ctx, c := parent(t, "p"), newClient(t, d)
+	transport := &http.Client{Transport: c.RoundTripper("payment")}
+	f := c.Fanout(ctx)
+	sdk.Add(f, reserve, lines{})
+	for _, path := range []string{"/taken", "/refused"} {
+		sdk.AddFunc(f, path, func(ctx context.Context) (int, error) { return do(ctx, transport, "POST", d.URL()+path, "") })
+	}
+	require.NoError(t, f.Wait(), "a transport returns every answer")
+	err := f.Undo(ctx)
+	require.ErrorIs(t, err, sdk.ErrNoUndo)
+	require.Contains(t, err.Error(), "undo of payment.POST[/taken]")
+	require.NotContains(t, err.Error(), "/refused")
+	require.Len(t, undos(d), 1)
+}
+
 // A fan-out that nobody started stands for the one of an earlier run.
 func TestUndo_notStarted(t *testing.T) {
 	t.Parallel()

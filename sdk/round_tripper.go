@@ -111,12 +111,14 @@ func (s *service) exchange(req *http.Request, n callName) (*http.Response, error
 		}
 	}()
 	ctx := req.Context()
+	var note callNotes
 	resp, failed := s.client.Exchange(req, func(call *retry.Call) error {
 		out, err := s.adopt(ctx, call, n)
 		if err != nil {
 			call.Resumed = req.Response != nil // a refusal is said of this run alone, with its redirects
 			return err
 		}
+		note = out.noteIn(ctx)
 		began, err := out.begin(ctx, call)
 		if err != nil {
 			call.Resumed = call.Resumed || req.Response != nil
@@ -126,12 +128,14 @@ func (s *service) exchange(req *http.Request, n callName) (*http.Response, error
 		return nil
 	})
 	var err error
+	outcome := retry.Completed
 	if failed != nil {
-		err = failed
+		err, outcome = failed, failed.Outcome
 	}
 	if d.call != nil {
-		d.noteEnd(err)
+		d.outcome = outcome
 	}
+	note.end(nil, outcome, err)
 	if resp == nil {
 		return nil, err
 	}
@@ -159,7 +163,8 @@ func (s *service) adopt(ctx context.Context, call *retry.Call, n callName) (*out
 	if call.Header, err = s.headerOf(ctx, call.Header, nil); err != nil {
 		return nil, err
 	}
-	return &outgoing{service: s, child: child, firstRun: firstRun, call: *call}, nil
+	name := branchName(s.name, n.operation, n.discriminators)
+	return &outgoing{service: s, child: child, name: name, firstRun: firstRun, call: *call}, nil
 }
 
 // headerOf returns the header of a request. It adds the service's headers that the request

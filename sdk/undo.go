@@ -168,8 +168,9 @@ func (c *madeCall) precedes(tick int64) bool {
 //
 // ctx carries the parent key of the fan-out, else the error wraps [ErrRequest]; its time may be longer than that of the
 // fan-out's ctx. If an undo failed, the error is a [*FanoutError] of all undos. An undo that therefore did not begin is
-// NotSent in it. [Resumable] reports whether another run can help. If a call took effect, or may have, and its operation
-// names no undo, the error is an [ErrNoUndo]: the others are undone nevertheless.
+// NotSent in it. [Resumable] reports whether another run can help. If a call took effect, or may have, and nothing names its
+// undo, the error is an [ErrNoUndo]: the others are undone nevertheless. That holds for the calls of [Client.Send] and
+// [Client.RoundTripper], too.
 func (f *Fanout) Undo(ctx context.Context) error {
 	f = f.made()
 	if err := f.checkUndo(ctx); err != nil {
