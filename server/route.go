@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/fanonce/fanonce/server/internal/record"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -173,4 +175,22 @@ const (
 // are.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
+}
+
+// CanonicalJSON returns a [Route.Fingerprint] for bodies whose bytes differ between
+// retries though they are the same JSON value. It uses the canonical form of RFC 8785.
+// The top-level members named in ignore, such as a client's timestamp, are left out: a
+// retry that differs in them gets the first answer.
+//
+// A body without a canonical form counts byte for byte. Such a body is not JSON in UTF-8,
+// or repeats a member name, or has a number that a double cannot hold. Otherwise two
+// different amounts could look the same.
+func CanonicalJSON(ignore ...string) func(*http.Request, []byte) ([]byte, error) {
+	ignore = slices.Clone(ignore)
+	return func(_ *http.Request, body []byte) ([]byte, error) {
+		if canonical, ok := record.CanonicalJSON(body, ignore); ok {
+			return append([]byte("jcs:"), canonical...), nil
+		}
+		return append([]byte("raw:"), body...), nil
+	}
 }

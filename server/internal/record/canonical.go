@@ -1,11 +1,10 @@
-package server
+package record
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,31 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONDepth is how deep arrays and objects may be nested in a body that
-// [CanonicalJSON] reads.
+// maxJSONDepth is how deep arrays and objects may be nested in a body that has a canonical form.
 const maxJSONDepth = 512
 
-// CanonicalJSON returns a [Route.Fingerprint] for bodies whose bytes differ between
-// retries though they are the same JSON value. It uses the canonical form of RFC 8785.
-// The top-level members named in ignore, such as a client's timestamp, are left out: a
-// retry that differs in them gets the first answer.
-//
-// A body without a canonical form counts byte for byte. Such a body is not JSON in UTF-8,
-// or repeats a member name, or has a number that a double cannot hold. Otherwise two
-// different amounts could look the same.
-func CanonicalJSON(ignore ...string) func(*http.Request, []byte) ([]byte, error) {
-	ignore = slices.Clone(ignore)
-	return func(_ *http.Request, body []byte) ([]byte, error) {
-		if canonical, ok := canonicalJSON(body, ignore); ok {
-			return append([]byte("jcs:"), canonical...), nil
-		}
-		return append([]byte("raw:"), body...), nil
-	}
-}
+var errNotCanonical = errors.New("record: no canonical JSON")
 
-var errNotCanonical = errors.New("server: no canonical JSON")
-
-func canonicalJSON(body []byte, ignore []string) ([]byte, bool) {
+// CanonicalJSON returns the canonical form of a JSON value (RFC 8785), without the members of the outermost object that
+// ignore names. ok is false for a body that has none: it is not JSON in UTF-8, repeats a member's name, or has a number that a
+// double cannot hold.
+func CanonicalJSON(body []byte, ignore []string) (canonical []byte, ok bool) {
 	if !utf8.Valid(body) || loneSurrogate(body) {
 		return nil, false
 	}
