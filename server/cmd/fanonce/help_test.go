@@ -81,6 +81,7 @@ func TestOnCall_commands(t *testing.T) {
 		"FanonceSagaStuck":   stuckOf(t, url, halfway, "saga-1")[0],
 		"FanoncePendingOld":  unknownKeys(t, url, "order-3")[0],
 	}
+	inDoubt := stuckOf(t, url, doubtful, "saga-2")[0]
 	guide, err := os.ReadFile("../../ONCALL.md")
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -96,7 +97,11 @@ func TestOnCall_commands(t *testing.T) {
 			for line := range strings.Lines(block[2]) {
 				if command, ok := strings.CutPrefix(line, "fanonce "); ok {
 					commands++
-					requireWorks(t, url, folder, ids[heading], strings.TrimSpace(command))
+					id, step := ids[heading], "stock.hold"
+					if strings.HasPrefix(command, "saga force-rejected") {
+						id, step = inDoubt, "shipping.book"
+					}
+					requireWorks(t, url, folder, id, step, strings.TrimSpace(command))
 				}
 			}
 		}
@@ -104,8 +109,8 @@ func TestOnCall_commands(t *testing.T) {
 	require.Greater(t, commands, 20)
 }
 
-// requireWorks runs a command by the shell, with the ID of a key or a saga. It changes nothing.
-func requireWorks(t *testing.T, url, folder, id, command string) {
+// requireWorks runs a command by the shell, with the ID of a key or a saga, and a step of it. It changes nothing.
+func requireWorks(t *testing.T, url, folder, id, step, command string) {
 	t.Helper()
 	verb := strings.Contains(command, "--reason")
 	if verb {
@@ -113,7 +118,7 @@ func requireWorks(t *testing.T, url, folder, id, command string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$FANONCE" `+command)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "FANONCE="+binary, "USER=ann", "DATABASE_URL="+url, "ID="+id, "STEP=stock.hold", "CHILD=c")
+	cmd.Env = append(os.Environ(), "FANONCE="+binary, "USER=ann", "DATABASE_URL="+url, "ID="+id, "STEP="+step, "CHILD=c")
 	out, err := cmd.CombinedOutput()
 	if strings.HasPrefix(command, "status") || strings.HasPrefix(command, "doctor") { // something needs a person
 		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "%s: %s", command, out)

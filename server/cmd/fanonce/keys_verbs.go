@@ -74,7 +74,11 @@ func (k *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) er
 		return err
 	}
 	defer end()
-	guard, err := a.newGuard(s)
+	over := s
+	if k.dryRun {
+		over = unwrittenStore{s}
+	}
+	guard, err := a.newGuard(over)
 	if err != nil {
 		return err
 	}

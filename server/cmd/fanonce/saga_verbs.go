@@ -150,6 +150,11 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 		return err
 	}
 	defer j.Close()
+	if v.dryRun {
+		if o, err = saga.NewOperator(unwrittenJournal{j}); err != nil {
+			return err
+		}
+	}
 	ids, err := a.sagaIDs(ctx, named)
 	if err != nil {
 		return err

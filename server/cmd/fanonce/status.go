@@ -30,8 +30,10 @@ type statusRow struct {
 	Quarantined   *int64 `json:"quarantined,omitempty"`
 	DeadLetters   *int64 `json:"dead_letters,omitempty"`
 	StuckSagas    *int64 `json:"stuck_sagas,omitempty"`
-	OldestSeconds int64  `json:"oldest_seconds"` // age of the oldest of them; 0: there is none
-	Error         string `json:"error,omitempty"`
+	// The ages of the oldest key and saga of these are missing where there is none, or none is known.
+	OldestKeySeconds  *int64 `json:"oldest_key_seconds,omitempty"`
+	OldestSagaSeconds *int64 `json:"oldest_saga_seconds,omitempty"`
+	Error             string `json:"error,omitempty"`
 
 	needs bool
 }
@@ -181,7 +183,7 @@ func (a *app) lookAtComponent(ctx context.Context, pool *pgxpool.Pool, component
 	}
 	stuck := stats.ByStatus[journal.Stuck]
 	row.StuckSagas = &stuck
-	row.OldestSeconds = max(row.OldestSeconds, int64(stats.OldestStuck/time.Second))
+	row.OldestSagaSeconds = secondsOf(stuck, stats.OldestStuck)
 	return nil
 }
 
@@ -193,21 +195,27 @@ func (a *app) lookAtKeys(ctx context.Context, keys *keyring, row *statusRow) err
 		return err
 	}
 	row.Unknown, row.Quarantined, row.DeadLetters = &at.Unknown, &at.Quarantined, &at.DeadLetters
-	row.OldestSeconds = max(row.OldestSeconds, int64(at.Oldest/time.Second))
+	row.OldestKeySeconds = secondsOf(at.Unknown+at.Quarantined+at.DeadLetters, at.Oldest)
 	return nil
+}
+
+// secondsOf is the age of the oldest of n; nil if n is 0.
+func secondsOf(n int64, age time.Duration) *int64 {
+	if n == 0 {
+		return nil
+	}
+	seconds := int64(age / time.Second)
+	return &seconds
 }
 
 func (a *app) printStatus(out *statusOut) error {
 	if a.json {
 		return writeJSON(a.stdout, out)
 	}
-	t := newTable(a.stdout, "STORE", "STATUS", "UNKNOWN", "QUARANTINED", "DEAD LETTERS", "STUCK SAGAS", "OLDEST", "WHY")
+	t := newTable(a.stdout, "STORE", "STATUS", "UNKNOWN", "QUARANTINED", "DEAD LETTERS", "STUCK SAGAS", "OLDEST KEY", "OLDEST SAGA", "WHY")
 	for _, r := range out.Stores {
-		oldest := ""
-		if r.OldestSeconds > 0 {
-			oldest = ago(time.Duration(r.OldestSeconds) * time.Second)
-		}
-		t.row(r.Store, r.Status, orUnknown(r.Unknown), orUnknown(r.Quarantined), orUnknown(r.DeadLetters), orUnknown(r.StuckSagas), oldest, r.Error)
+		t.row(r.Store, r.Status, orUnknown(r.Unknown), orUnknown(r.Quarantined), orUnknown(r.DeadLetters), orUnknown(r.StuckSagas),
+			orNoAge(r.OldestKeySeconds), orNoAge(r.OldestSagaSeconds), r.Error)
 	}
 	if err := t.flush(); err != nil || !out.NeedsPerson {
 		return err
@@ -222,6 +230,14 @@ func orUnknown(n *int64) string {
 		return ""
 	}
 	return fmt.Sprint(*n)
+}
+
+// orNoAge is an age for a table; "" if there is none.
+func orNoAge(seconds *int64) string {
+	if seconds == nil {
+		return ""
+	}
+	return ago(time.Duration(*seconds) * time.Second)
 }
 
 // versionOut is the JSON of version.

@@ -18,7 +18,8 @@ type statusDoc struct {
 		Unknown, Quarantined *int64
 		DeadLetters          *int64 `json:"dead_letters"`
 		StuckSagas           *int64 `json:"stuck_sagas"`
-		OldestSeconds        int64  `json:"oldest_seconds"`
+		OldestKey            *int64 `json:"oldest_key_seconds"`
+		OldestSaga           *int64 `json:"oldest_saga_seconds"`
 	}
 }
 
@@ -31,6 +32,10 @@ func TestStatus(t *testing.T) {
 
 	unknownKeys(t, busy, "k-1", "k-2")
 	stuckSagas(t, busy, "s-1")
+	execute(t, busy, "update idempotency_attention set created_at = created_at - interval '2 h'")
+	execute(t, busy, "update idempotency set created_at = created_at - interval '2 h'")
+	execute(t, busy, "update saga set created_at = created_at - interval '3 days 1 h'")
+	require.Regexp(t, `2h\dm +3d1h`, on(t, busy, "status").requireCode(t, 1).stdout)
 	r := on(t, "", "status", "--json", "--store", "a="+calm, "--store", "b="+busy, "--store", "c="+nowhere, "--store", "d="+empty).requireCode(t, 1)
 	doc := parse[statusDoc](t, r)
 	require.True(t, doc.NeedsPerson)
@@ -41,6 +46,10 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, "needs a person", b.Status)
 	require.EqualValues(t, 2, *b.Unknown)
 	require.EqualValues(t, 1, *b.StuckSagas)
+	require.InDelta(t, 2*3600, *b.OldestKey, 300)
+	require.InDelta(t, 73*3600, *b.OldestSaga, 300)
+	require.Nil(t, a.OldestKey, "there is none")
+	require.Nil(t, a.OldestSaga)
 	require.Equal(t, "unreadable", c.Status)
 	require.Nil(t, c.Unknown, "a number of a database that could not be read")
 	require.Nil(t, c.StuckSagas)

@@ -107,6 +107,14 @@ var halfway = saga.MustDefine("halfway", 1, func(b *saga.Builder[none, none]) {
 	saga.Return(b, step.Output())
 })
 
+// doubtful does not know whether its one step happened, and cannot undo it: it ends stuck on its way back.
+var doubtful = saga.MustDefine("doubtful", 1, func(b *saga.Builder[none, none]) {
+	step := saga.StepFunc(b, "shipping.book", b.Input(), func(context.Context, saga.Call[none]) (none, error) {
+		return none{}, errors.New("the carrier does not answer")
+	}).Retry(saga.RetryPolicy{Attempts: 1})
+	saga.Return(b, step.Output())
+})
+
 // stuckSagas runs sagas until they are stuck. It returns their IDs.
 func stuckSagas(tb testing.TB, url string, keys ...string) []string {
 	tb.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ func (v *verb) flags(cmd *cobra.Command, a *app) {
 	f.StringVar(&v.reason, "reason", "", "why, for the audit log; required; holds no key and no body")
 	f.StringVar(&v.actor, "actor", "", "who, for the audit log; default $USER@HOST")
 	f.BoolVar(&v.yes, "yes", false, "do not ask")
-	f.BoolVar(&v.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	f.BoolVar(&v.dryRun, "dry-run", false, "say what would be done and what refused, and change nothing")
 	f.BoolVar(&v.all, "all", false, "all that match, instead of the ones that are named")
 	f.IntVar(&v.most, "most", defaultMost, "with --all, at most so many")
 	f.IntVar(&v.count, "count", 0, "with --all: how many match, as --dry-run says; another number changes nothing")
@@ -59,10 +60,8 @@ func (v *verb) check(args []string) error {
 		return fmt.Errorf("--count %d needs --all, and must not be negative", v.count)
 	case v.most < 1:
 		return fmt.Errorf("--most %d is not positive", v.most)
-	case v.dryRun:
-		return nil
-	case strings.TrimSpace(v.reason) == "" || len(v.reason) > store.MaxReasonBytes:
-		return fmt.Errorf("--reason has %d bytes, must have 1 to %d: it goes to the audit log", len(v.reason), store.MaxReasonBytes)
+	case strings.TrimSpace(v.reason) == "" || len(v.reason) > store.MaxReasonBytes || !utf8.ValidString(v.reason):
+		return fmt.Errorf("--reason has %d bytes, must be text of 1 to %d: it goes to the audit log", len(v.reason), store.MaxReasonBytes)
 	}
 	return checkActor(v.actor)
 }
@@ -107,9 +106,9 @@ type action[T any] struct {
 	// list returns the targets after one, or the first ones; nil: there is none before.
 	list    func(ctx context.Context, limit int, after *T) ([]T, error)
 	matches func(T) bool // a listed one is meant; nil: each is
-	// refuses says why the verb would be refused for a target as it was read; "": it would not.
+	// refuses says why the verb would be refused for a target as it was read; "": only do can tell.
 	refuses func(T) string
-	do      func(context.Context, T) (change, error)
+	do      func(context.Context, T) (change, error) // in a dry run it writes nothing
 }
 
 // targets reads the targets of a verb: those that are named, or all that match.
@@ -161,7 +160,7 @@ func (x action[T]) apply(ctx context.Context, a *app, v *verb, ids []store.ID) e
 	}
 	var failed error
 	if v.dryRun {
-		x.foresee(&out, targets)
+		failed = x.foresee(ctx, a, &out, targets)
 	} else {
 		failed = x.carryOut(ctx, a, &out, targets)
 	}
@@ -199,13 +198,30 @@ func (x action[T]) confirm(a *app, v *verb, targets []T) error {
 	return a.confirm(v.yes, question)
 }
 
-// foresee says which targets would be refused as they were read. They may change until the verb is carried out.
-func (x action[T]) foresee(out *verbOut, targets []T) {
+// foresee says which targets would be refused as they are now. They may change until the verb is carried out. In a dry
+// run do writes nothing.
+func (x action[T]) foresee(ctx context.Context, a *app, out *verbOut, targets []T) error {
 	for _, t := range targets {
-		if why := x.refuses(t); why != "" {
-			out.Refused = append(out.Refused, x.id(t)+": "+why)
+		if ctx.Err() != nil {
+			return nil
 		}
+		why := x.refuses(t)
+		if why == "" {
+			err := a.runWhole(ctx, func(ctx context.Context) error {
+				_, err := x.do(ctx, t)
+				return err
+			})
+			switch {
+			case err == nil:
+				continue
+			case !isNo(err):
+				return fmt.Errorf("%s of %s: %w", out.Verb, x.id(t), err)
+			}
+			why = oneLine(err.Error())
+		}
+		out.Refused = append(out.Refused, x.id(t)+": "+why)
 	}
+	return nil
 }
 
 // carryOut changes the targets until one fails or ctx ends. A target that is refused does not end it.

@@ -88,10 +88,10 @@ func TestKeys(t *testing.T) {
 	}](t, on(t, url, "keys", "show", ids[0], "--json").requireCode(t, 0))
 	require.Equal(t, "released", shown.Key["state"])
 	require.Equal(t, "bob", shown.Audit[0]["actor"])
-	r = on(t, url, "keys", "resolve", "--as", "run-again", "--dry-run", ids[0], ids[1]).requireCode(t, 1)
+	r = on(t, url, "keys", "resolve", "--as", "run-again", "--dry-run", "--reason", "r", ids[0], ids[1]).requireCode(t, 1)
 	require.Contains(t, r.stdout, "refused "+ids[0]+": server: key "+ids[0]+" has moved on: it is released")
 	require.Contains(t, r.stdout, "would resolve 1 of 2; nothing was changed")
-	on(t, url, "keys", "forget", "--dry-run", ids[0]).requireCode(t, 0)
+	on(t, url, "keys", "forget", "--dry-run", "--reason", "r", ids[0]).requireCode(t, 0)
 	done = parse[verdict](t, on(t, url, append(resolve, "--count", "2", "--all", "--route", "shop:charge")...).requireCode(t, 0))
 	require.Equal(t, 2, done.Done)
 	forgotten := parse[verdict](t, on(t, url, "keys", "forget", "--yes", "--reason", "a test", "--json", ids[1]).requireCode(t, 0))
@@ -133,14 +133,14 @@ func TestSaga(t *testing.T) {
 	page := parse[sagas](t, on(t, url, "saga", "list", "--json", "--limit", "1"))
 	require.NotEqual(t, page.Sagas[0]["id"], parse[sagas](t, on(t, url, "saga", "list", "--json", "--limit", "1", "--after", page.Next)).Sagas[0]["id"])
 
-	dry := parse[verdict](t, on(t, url, "saga", "abandon", "--all", "--dry-run", "--json").requireCode(t, 0))
+	dry := parse[verdict](t, on(t, url, "saga", "abandon", "--all", "--dry-run", "--reason", "r", "--json").requireCode(t, 0))
 	require.Equal(t, 2, dry.Matched)
 	require.Len(t, parse[sagas](t, on(t, url, "saga", "list", "--json")).Sagas, 2, "a dry run changed a saga")
 	on(t, url, "saga", "retry", "--reason", "the carrier is back", ids[0]).requireCode(t, 2)
 	on(t, url, "saga", "retry", "--reason", "the carrier is back", "--yes", ids[0]).requireCode(t, 0)
 	again := parse[verdict](t, on(t, url, "saga", "retry", "--reason", "again", "--yes", "--json", ids[0]).requireCode(t, 1))
 	require.Len(t, again.Refused, 1)
-	r := on(t, url, "saga", "retry", "--dry-run", ids[0], ids[1]).requireCode(t, 1)
+	r := on(t, url, "saga", "retry", "--dry-run", "--reason", "r", ids[0], ids[1]).requireCode(t, 1)
 	require.Contains(t, r.stdout, "refused "+ids[0]+": it is running")
 	on(t, url, "saga", "abandon", "--reason", "done by hand", "--count", "1", "--all").requireCode(t, 0)
 	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
@@ -167,6 +167,9 @@ func TestKeysResolve_happened(t *testing.T) {
 			"keys", "resolve", "--as", "happened", "--plain", "--status", "201", "--body-file", "-", "--reason", "the bank has it", "--retention", "72h", "--yes", id,
 		}}
 	}
+	dry := happened(id, `{"receipt":7}`)
+	dry.args = append(dry.args, "--dry-run")
+	require.Contains(t, dry.run(t).requireCode(t, 0).stdout, "would resolve 1 of 1")
 	happened(id, `{"receipt":7}`).run(t).requireCode(t, 0)
 	w := charge(t, charges(t, url, server.Config{}), "k-1")
 	require.Equal(t, http.StatusCreated, w.Code)
@@ -182,8 +185,13 @@ func TestKeysResolve_happened(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusInternalServerError, charge(t, charges(t, url, server.Config{Codec: codec}), "k-2").Code)
 	sealed := store.NewID(tenant, namespace, childkey.MustParse("k-2")).String()
-	r := happened(sealed, "paid").run(t).requireCode(t, 1)
-	require.Contains(t, r.stdout, "has a sealed memo")
+	for _, dry := range []bool{true, false} {
+		c := happened(sealed, "paid")
+		if dry {
+			c.args = append(c.args, "--dry-run")
+		}
+		require.Contains(t, c.run(t).requireCode(t, 1).stdout, "has a sealed memo")
+	}
 	require.Contains(t, on(t, url, "keys", "show", sealed).stdout, "unknown")
 }
 
@@ -243,9 +251,17 @@ func TestSaga_byPlan(t *testing.T) {
 	require.Equal(t, 1, move(0, "cancel", begun).Done)
 	require.Contains(t, move(1, "cancel", begun).Refused[0], "undone already")
 	require.Contains(t, move(1, "cancel", "--dry-run", stuck[0]).Refused[0], "it is stuck")
-	require.Contains(t, move(1, "force-undone", "--step", "no.step", stuck[0]).Refused[0], "no.step")
-	require.Contains(t, move(1, "force-undone", "--step", "shipping.book", forward).Refused[0], "can be forced")
-	require.Contains(t, move(1, "force-rejected", "--step", "stock.hold", stuck[0]).Refused[0], "stock.hold completed")
+	for _, tt := range []struct {
+		verb, step, id, want string
+	}{
+		{"force-undone", "no.step", stuck[0], "no.step"},
+		{"force-undone", "shipping.book", forward, "can be forced"},
+		{"force-rejected", "stock.hold", stuck[0], "stock.hold completed"},
+	} {
+		refused := move(1, tt.verb, "--step", tt.step, tt.id).Refused
+		require.Contains(t, refused[0], tt.want)
+		require.Equal(t, refused, move(1, tt.verb, "--step", tt.step, "--dry-run", tt.id).Refused, "a dry run refuses the same")
+	}
 	// --all means those that are stuck on the step.
 	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all", "--dry-run").Matched)
 	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all", "--count", "2").Done)
