@@ -24,12 +24,12 @@ const (
 
 // statusRow is one database in the JSON of status. A number that is not known, or of tables that are not there, is missing.
 type statusRow struct {
-	Store         string `json:"store"`
-	Status        string `json:"status"` // calm, needs a person, unreadable
-	Unknown       *int64 `json:"unknown,omitempty"`
-	Quarantined   *int64 `json:"quarantined,omitempty"`
-	DeadLetters   *int64 `json:"dead_letters,omitempty"`
-	StuckSagas    *int64 `json:"stuck_sagas,omitempty"`
+	Store       string `json:"store"`
+	Status      string `json:"status"` // calm, needs a person, unreadable
+	Unknown     *int64 `json:"unknown,omitempty"`
+	Quarantined *int64 `json:"quarantined,omitempty"`
+	DeadLetters *int64 `json:"dead_letters,omitempty"`
+	StuckSagas  *int64 `json:"stuck_sagas,omitempty"`
 	// The ages of the oldest key and saga of these are missing where there is none, or none is known.
 	OldestKeySeconds  *int64 `json:"oldest_key_seconds,omitempty"`
 	OldestSagaSeconds *int64 `json:"oldest_saga_seconds,omitempty"`
