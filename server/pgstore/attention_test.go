@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -137,6 +138,32 @@ func explainedWith(t *testing.T, look *pgxpool.Pool, file string, args pgx.Named
 	plan, err := pgx.CollectRows(lines, pgx.RowTo[string])
 	require.NoError(t, err)
 	return strings.Join(plan, " ")
+}
+
+// The count of what needs a person looks at the 2,500 oldest notes, and not at those of dead runs, which a sweeper ends.
+func TestAttention_countsABoundedPart(t *testing.T) {
+	t.Parallel()
+	testCountIsBounded(t, pgtest.NewPool(t, pgstore.Migrate))
+}
+
+func TestDistributed_countsABoundedPart(t *testing.T) {
+	t.Parallel()
+	testCountIsBounded(t, distributedPool(t))
+}
+
+func testCountIsBounded(t *testing.T, look *pgxpool.Pool) {
+	t.Helper()
+	exec(t, look, `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, gen_random_uuid(), 1, case when n <= 10 then 1 else 4 end, 3, 1,
+			now() - interval '1 h' + n * interval '1 s', now() - interval '1 h', now() + interval '1 h'
+		from generate_series(1, 2600) n`)
+	exec(t, look, `insert into idempotency_attention (key, created_at, noted_at, fence, state)
+		select key, created_at, now(), fence, state from idempotency`)
+	exec(t, look, "update idempotency set state = 2 where created_at = (select min(created_at) from idempotency where state = 4)")
+	got, err := openOn(t, look, pgstore.Config{}).Reader().Attention(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.Attention{Unknown: 2499, Oldest: got.Oldest}, got, "2,500 notes, of which one is stale")
+	require.InDelta(t, time.Hour, got.Oldest, float64(5*time.Minute))
 }
 
 // The step to version 2 finds the keys that need a person at that time. The sweep finds those of programs of version 1
