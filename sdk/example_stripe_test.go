@@ -2,43 +2,65 @@ package sdk_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// stripeLike is an API as Stripe's: forms go in, and its own header says whether
-// a failure is worth a retry.
+// Collect is a call of Stripe as an operation: its codec writes the form, and PayBack undoes it.
+var (
+	Collect = contract.Post[Payment, Collected]("stripe", "collect", "/v1/payment_intents").WithCodec(stripeForm{}).UndoneBy(PayBack)
+	PayBack = contract.Post[contract.Undo[Payment, Collected], struct{}]("stripe", "refund", "/v1/refunds").WithCodec(stripeForm{})
+)
+
+type Collected struct {
+	ID     string `json:"id"`
+	Amount int    `json:"amount"`
+}
+
+type stripeForm struct{}
+
+func (stripeForm) ContentType() string { return "application/x-www-form-urlencoded" }
+
+func (stripeForm) Encode(v any) ([]byte, error) {
+	values := url.Values{}
+	switch in := v.(type) {
+	case Payment:
+		values.Set("amount", strconv.Itoa(in.Cents))
+	case contract.Undo[Payment, Collected]:
+		if in.Output == nil {
+			return nil, errors.New("which payment to pay back is not known yet")
+		}
+		values.Set("payment_intent", in.Output.ID)
+	}
+	return []byte(values.Encode()), nil // sorted, and so the same bytes after a restart
+}
+
+func (stripeForm) Decode(data []byte, v any) error {
+	if _, sent := v.(*Payment); sent {
+		return nil // PayBack does not need it
+	}
+	return json.Unmarshal(data, v)
+}
+
+// stripeLike is an API as Stripe's: forms go in, and its own header says whether a failure is worth a retry.
 func stripeLike() *sdktest.Downstream {
 	return sdktest.Start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.PostFormValue("currency") != "eur" {
+		if r.PostFormValue("amount") == "0" {
 			w.Header().Set("Stripe-Should-Retry", "false")
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
 		fmt.Fprintf(w, `{"id":"pi_1","amount":%s}`, r.PostFormValue("amount"))
 	}))
-}
-
-// collect takes the money for an order, once, however often it is called.
-func collect(ctx context.Context, client *sdk.Client, orderID, currency string, cents int) (*retry.Response, error) {
-	parent, err := childkey.FromParts("checkout", orderID)
-	if err != nil {
-		return nil, err
-	}
-	form := url.Values{"amount": {strconv.Itoa(cents)}, "currency": {currency}}
-	return client.Send(childkey.NewContext(ctx, parent), sdk.Request{
-		Service: "stripe", Operation: "payment_intents/create", Path: "/v1/payment_intents",
-		ContentType: "application/x-www-form-urlencoded",
-		Body:        []byte(form.Encode()), // sorted, and so the same bytes after a restart
-	})
 }
 
 // The first answer is lost, the second says that the first run is still going,
@@ -56,23 +78,53 @@ func Example_stripe() {
 		fmt.Println(err)
 		return
 	}
-	resp, err := collect(context.Background(), client, "order-42", "eur", 1999)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(string(resp.Body), "replayed:", resp.Replayed, "attempts:", resp.Attempts)
+	ctx := orderContext()
+	paid, err := sdk.Call(ctx, client, Collect, Payment{Cents: 1999})
+	fmt.Println(paid, err)
 	fmt.Println("payments:", d.Effects())
 
 	// A failure that says not to come back is not retried, though it is a 500.
 	d.Script("/v1/payment_intents")
-	_, err = collect(context.Background(), client, "order-43", "xxx", 1999)
+	_, err = sdk.Call(ctx, client, Collect.For("tip"), Payment{})
 	var failed *retry.Error
 	if errors.As(err, &failed) {
 		fmt.Println(failed.Status, failed.Outcome, "attempts:", failed.Attempts)
 	}
 	// Output:
-	// {"id":"pi_1","amount":1999} replayed: true attempts: 3
-	// payments: map[822fed8c2ead9a428510cf0ffcb7ae0d:1]
+	// {pi_1 1999} <nil>
+	// payments: map[fc5f41c01a5706f2aba9c1a6e7999e1c:1]
 	// 500 Unknown attempts: 1
+}
+
+// The bank declines the second payment of an order, in Stripe's words. The first one is paid back.
+func Example_stripeUndo() {
+	d := stripeLike()
+	defer d.Close()
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"stripe": {URL: d.URL(), Profile: retry.Stripe()}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := orderContext()
+	fan := client.Fanout(ctx)
+	first := sdk.Add(fan, Collect, Payment{Cents: 1999})
+	sdk.AddFunc(fan, "second", func(ctx context.Context) (Collected, error) {
+		if _, err := first.Get(ctx); err != nil {
+			return Collected{}, err
+		}
+		d.Script("/v1/payment_intents", sdktest.Status(402, `{"error":{"code":"card_declined","message":"No funds."}}`))
+		return sdk.Call(ctx, client, Collect.For("second"), Payment{Cents: 500})
+	})
+	if err := fan.Wait(); err != nil && !sdk.Resumable(err) {
+		fmt.Println("undone:", fan.Undo(ctx))
+		refused := sdk.RefusalOf(err)
+		fmt.Println(refused.Status, refused.Code, refused.Detail)
+	}
+	requests := d.Requests()
+	last := requests[len(requests)-1]
+	fmt.Println(last.Path, string(last.Body))
+	// Output:
+	// undone: <nil>
+	// 402 card_declined No funds.
+	// /v1/refunds payment_intent=pi_1
 }
