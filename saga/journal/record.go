@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -202,4 +203,19 @@ type Failure struct {
 	Problem     string
 	Body        []byte
 	BodyTooLong bool
+}
+
+// String returns the failure for people: the step and its outcome, or the reason, and what the answer says.
+func (f Failure) String() string {
+	text := string(f.Reason)
+	if f.Step != "" {
+		text = f.Step + " " + f.Outcome.String()
+		if f.Undo {
+			text = "undo of " + text
+		}
+	}
+	if said := cmp.Or(string(f.Code), f.Problem, f.Detail); said != "" {
+		text += ": " + said
+	}
+	return text
 }

@@ -40,39 +40,23 @@ type sagaRow struct {
 // State is the name of the status.
 func (s *sagaRow) State() string { return s.Status.String() }
 
+// mostWhy is how many bytes of a reason the page shows.
+const mostWhy = 400
+
 // Why says why the saga is stuck, failed or deferred; "" otherwise.
 func (s *sagaRow) Why() string {
 	switch {
 	case s.StuckOn != nil:
-		return failureText(s.StuckOn)
+		return clip(s.StuckOn.String(), mostWhy)
 	case s.Cause != nil:
-		return failureText(s.Cause)
+		return clip(s.Cause.String(), mostWhy)
 	case s.Deferred != nil:
-		return "deferred: " + failureText(s.Deferred)
+		return "deferred: " + clip(s.Deferred.String(), mostWhy)
 	case s.Corrupt != nil:
-		return clip(s.Corrupt.Error(), 200)
+		return clip(s.Corrupt.Error(), mostWhy)
 	default:
 		return ""
 	}
-}
-
-// failureText is a failure in one line, without its body.
-func failureText(f *journal.Failure) string {
-	text := string(f.Reason)
-	if f.Step != "" {
-		text = f.Step
-		if f.Undo {
-			text = "undo of " + f.Step
-		}
-		text += " " + f.Outcome.String()
-	}
-	for _, more := range []string{string(f.Code), f.Problem, f.Detail} {
-		if more != "" {
-			text += ": " + clip(more, 300)
-			break
-		}
-	}
-	return text
 }
 
 func (c *Console) sagas(w http.ResponseWriter, r *http.Request) {

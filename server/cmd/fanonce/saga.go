@@ -107,8 +107,18 @@ type stepRow struct {
 
 type sagaShowOut struct {
 	Saga  sagaRow    `json:"saga"`
+	Why   string     `json:"why,omitempty"` // the saga is stuck, failed, or waits for another build
 	Steps []stepRow  `json:"steps"`
 	Audit []auditRow `json:"audit"`
+}
+
+func whyOf(r *journal.Record) string {
+	for _, f := range []*journal.Failure{r.StuckOn, r.Cause, r.Deferred} {
+		if f != nil {
+			return oneLine(f.String())
+		}
+	}
+	return ""
 }
 
 func stepsOf(entries []journal.Entry) []stepRow {
@@ -166,7 +176,7 @@ func newSagaShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printSaga(sagaShowOut{sagaRowOf(&r), stepsOf(r.Entries), sagaAuditOf(entries)}, &r)
+			return a.printSaga(sagaShowOut{sagaRowOf(&r), whyOf(&r), stepsOf(r.Entries), sagaAuditOf(entries)}, &r)
 		},
 	}
 }
@@ -180,6 +190,9 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 	}
 	if until := out.Saga.SleepsUntil; until != "" {
 		_, _ = fmt.Fprintln(a.stdout, "\nsleeps until", until)
+	}
+	if out.Why != "" {
+		_, _ = fmt.Fprintln(a.stdout, "\nwhy:", out.Why)
 	}
 	_, _ = fmt.Fprintln(a.stdout)
 	t := newTable(a.stdout, "STEP", "CALL", "OUTCOME", "ATTEMPTS", "STATUS", "CODE", "RETRY AT", "FORCED BY")

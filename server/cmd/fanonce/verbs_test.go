@@ -142,6 +142,7 @@ func TestSaga(t *testing.T) {
 	require.Len(t, again.Refused, 1)
 	r := on(t, url, "saga", "retry", "--dry-run", "--reason", "r", ids[0], ids[1]).requireCode(t, 1)
 	require.Contains(t, r.stdout, "refused "+ids[0]+": it is running")
+	require.Regexp(t, "\nwhy: shipping.book Rejected: .*no such address\n", on(t, url, "saga", "show", ids[1]).stdout)
 	on(t, url, "saga", "abandon", "--reason", "done by hand", "--count", "1", "--all").requireCode(t, 0)
 	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
 
