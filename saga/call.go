@@ -47,7 +47,7 @@ func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.C
 			return nil, &retry.Error{Outcome: retry.NotSent, Service: op.Service(), Operation: op.Name(), Err: err}
 		}
 		resp, err := c.Client.Send(ctx, sdk.Request{
-			Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
+			Service: op.Service(), Operation: op.Name(), Discriminators: c.Step.Address.Discriminators,
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Limits: limitsOf(c.Step),
 		})
 		if err != nil {
@@ -91,7 +91,7 @@ func operationUndo[In, Out any](undo func(input any) contract.UndoOperation[In, 
 			return &retry.Error{Outcome: retry.NotSent, Service: to.Service, Operation: to.Operation, Err: err}
 		}
 		resp, err := c.Client.Send(ctx, sdk.Request{
-			Service: to.Service, Operation: to.Operation, Discriminators: to.Discriminators,
+			Service: to.Service, Operation: to.Operation, Discriminators: c.Step.Undo.Discriminators,
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward, Ran: c.Ran,
 			Limits: limitsOf(c.Step),
 		})
@@ -132,13 +132,13 @@ func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) 
 }
 
 // functionUndo returns how a step is undone by fn.
-func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error, to engine.Address) func(context.Context, *engine.Call) error {
+func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error) func(context.Context, *engine.Call) error {
 	return func(ctx context.Context, c *engine.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
 		}
-		key, err := c.Derive(to)
+		key, err := c.Derive(*c.Step.Undo)
 		if err != nil {
 			return err
 		}
@@ -187,3 +187,24 @@ func encodeResult(out any) ([]byte, error) {
 func FromContext(ctx context.Context) (journal.CallInfo, bool) {
 	return engine.CallInfoFrom(ctx)
 }
+
+// Rejected returns err as the error of a function that knows that it had no effect and
+// never will; nor had an earlier attempt of it. The step is not tried again, and is not
+// undone. From the function of an undo it means that the undo is refused: the saga is
+// stuck. The result wraps a *retry.Error and err. Nil stays nil.
+//
+// If a [*retry.Error] is in err, the saga's [Error] has its status, code, detail and body.
+// A code of package wire is left out: it speaks for a single call.
+func Rejected(err error) error { return engine.Say(retry.Rejected, false, err) }
+
+// NotSent returns err as the error of a function that knows that this attempt of it had no
+// effect. The step is tried again until its time is up. It is not undone, unless an
+// earlier attempt may have had an effect. The result wraps a *retry.Error and err. Nil stays
+// nil.
+func NotSent(err error) error { return engine.Say(retry.NotSent, false, err) }
+
+// Permanent returns err as the error of a function that may have had an effect, and that
+// another attempt cannot help. The step is not tried again, and is undone. Without an undo
+// the saga is stuck, unless the step is ReadOnly or Irreversible. An undo that says so
+// makes the saga stuck, too. The result wraps a *retry.Error and err. Nil stays nil.
+func Permanent(err error) error { return engine.Say(retry.Unknown, true, err) }

@@ -38,16 +38,21 @@ func (s *StepRef[In, Out]) Optional() *StepRef[In, Out] {
 
 // Or is the step's output, or v if the step was skipped.
 func (s *StepRef[In, Out]) Or(v Value[Out]) Value[Out] {
-	n, i := join(s.Output().node, v.node), s.step.Index
+	return orElse(s.step.Index, s.Output(), v)
+}
+
+// orElse is the output of the step at that index, or v if it was skipped.
+func orElse[T any](i int, output, v Value[T]) Value[T] {
+	n := join(output.node, v.node)
 	if n == nil {
-		return Value[Out]{}
+		return Value[T]{}
 	}
 	n.Missing = func(skipped func(int) bool) bool { return skipped(i) && v.node.IsMissing(skipped) }
 	n.Eval = func(f *engine.Facts) any {
 		if f.Skipped != nil && f.Skipped[i] {
 			return v.node.Eval(f)
 		}
-		return f.Outputs[i]
+		return output.node.Eval(f)
 	}
-	return Value[Out]{n}
+	return Value[T]{n}
 }

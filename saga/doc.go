@@ -25,6 +25,9 @@
 // A step may have a condition ([StepRef.When]), or be left out if it is refused ([StepRef.Optional]). [StepRef.Or] is its
 // output, or another value if it was skipped.
 //
+// A step may be called for each item of a list that only the saga knows, such as the lines of an order ([Each]). Each call
+// has a key and an undo of its own.
+//
 // A saga may live for months: [Sleep] is a step that ends by time, and [StartAt] begins a saga later. Each of its calls is
 // as old as its own first attempt, so callees take the first call of an old saga, and refuse only what they may have
 // forgotten (key-expired).

@@ -17,6 +17,8 @@ type StepInfo struct {
 	Pivot, Retriable, ReadOnly, Irreversible bool
 	Optional                                 bool     // see [StepRef.Optional]
 	Conditional                              bool     // it can be skipped before it begins: see [StepRef.When]
+	Each                                     bool     // it is an [Each], which makes no call itself
+	Of                                       string   // of an item of an Each: the Each's name
 	After                                    []string // the names of the steps that it waits for
 	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
 	// time allows.
@@ -45,6 +47,29 @@ func PlanSteps(r journal.PlanRecord) ([]StepInfo, error) {
 	return stepInfosOf(p), nil
 }
 
+// RecordSteps is [PlanSteps] with the items of the saga in r: those of an [Each] are behind it. A record of
+// a [journal.Reader] names the items that it has entries of, in the order of these. The error is an [ErrCorrupt],
+// too, if the items in r cannot be those of plan.
+func RecordSteps(plan journal.PlanRecord, r journal.Record) ([]StepInfo, error) {
+	p, err := engine.ParsePlan(plan)
+	if err != nil {
+		return nil, err
+	}
+	steps := len(p.Steps)
+	if p, err = p.WithItems(r.Entries); err != nil {
+		return nil, err
+	}
+	all := stepInfosOf(p)
+	infos := make([]StepInfo, 0, len(all))
+	for i, s := range p.Steps[:steps] {
+		infos = append(infos, all[i])
+		for _, item := range s.Items() {
+			infos = append(infos, all[item])
+		}
+	}
+	return infos, nil
+}
+
 // stepInfosOf returns what a journal keeps of each step.
 func stepInfosOf(p *engine.Plan) []StepInfo {
 	infos := make([]StepInfo, len(p.Steps))
@@ -52,7 +77,7 @@ func stepInfosOf(p *engine.Plan) []StepInfo {
 		infos[i] = StepInfo{
 			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Shape: s.Address.Shape,
 			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
-			Optional: s.Optional, Conditional: s.Conditional,
+			Optional: s.Optional, Conditional: s.Conditional, Each: s.IsEach, Of: s.Each(),
 		}
 		if s.Undo != nil {
 			infos[i].Undo = s.Undo.Name()

@@ -63,7 +63,8 @@ type StepState struct {
 var errNoEntries = errors.New("saga: the record is of a list, without entries: read the saga with Lookup")
 
 // Progress returns how far each step of the saga in r has come, in the order of their declaration. Read r with
-// [Operator.Lookup], or with Show of a [journal.Reader]. Progress does no I/O, and the journal keeps nothing for it.
+// [Operator.Lookup], or with Show of a [journal.Reader]. Progress does no I/O, and the journal keeps nothing for it. In the
+// place of an [Each] are its items, once they are known; Show knows those that it has anything of.
 //
 // An engine writes an outcome when it acts on it. So the record of a running saga can lack the outcomes of calls that
 // run side by side.
@@ -75,16 +76,28 @@ func (d *Definition[In, Out]) Progress(r journal.Record) ([]StepState, error) {
 	if err := checkRecord(plan, r); err != nil {
 		return nil, err
 	}
-	p := newProgress(plan, r)
-	states := make([]StepState, len(plan.Steps))
-	for i, s := range plan.Steps {
-		last := p.forward[s.Name]
-		if undo, begun := p.undo[s.Name]; begun {
-			last = undo
+	p, err := newProgress(plan, r)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]StepState, 0, len(p.plan.Steps))
+	for _, s := range p.plan.Steps[:len(plan.Steps)] {
+		if len(s.Items()) == 0 {
+			states = append(states, p.stateOf(s))
 		}
-		states[i] = StepState{Name: s.Name, Status: p.statusOf(s), Attempts: last.Attempts, At: last.At}
+		for _, i := range s.Items() {
+			states = append(states, p.stateOf(p.plan.Steps[i]))
+		}
 	}
 	return states, nil
+}
+
+func (p progress) stateOf(s *engine.Step) StepState {
+	last := p.forward[s.Name]
+	if undo, begun := p.undo[s.Name]; begun {
+		last = undo
+	}
+	return StepState{Name: s.Name, Status: p.statusOf(s), Attempts: last.Attempts, At: last.At}
 }
 
 // ReadOutput returns the output of the step in the saga of r. Read r with [Operator.Lookup]. If the step is not
@@ -97,18 +110,24 @@ func (s *StepRef[In, Out]) ReadOutput(r journal.Record) (out Out, done bool, err
 	if err := checkRecord(s.draft.Plan, r); err != nil {
 		return out, false, err
 	}
-	p := newProgress(s.draft.Plan, r)
-	if p.statusOf(s.step) != StepCompleted {
-		return out, false, nil
+	p, err := newProgress(s.draft.Plan, r)
+	if err != nil || p.statusOf(s.step) != StepCompleted {
+		return out, false, err
 	}
-	data := p.forward[s.step.Name].Result
+	out, err = readOutput[Out](p, s.step)
+	return out, true, err
+}
+
+// readOutput returns the output of a step that completed.
+func readOutput[Out any](p progress, s *engine.Step) (out Out, err error) {
+	data := p.forward[s.Name].Result
 	if data == nil {
-		return out, true, fmt.Errorf("%w: step %s of saga %s", ErrNoResult, s.step.Name, r.ID)
+		return out, fmt.Errorf("%w: step %s of saga %s", ErrNoResult, s.Name, p.record.ID)
 	}
 	if out, err = decodeStrictly[Out](data); err != nil {
-		return out, true, fmt.Errorf("output of %s: %w", s.step.Name, err)
+		return out, fmt.Errorf("output of %s: %w", s.Name, err)
 	}
-	return out, true, nil
+	return out, nil
 }
 
 // checkRecord refuses a record that plan cannot read.
@@ -134,7 +153,11 @@ type progress struct {
 	forward, undo map[string]journal.Entry // by step
 }
 
-func newProgress(plan *engine.Plan, r journal.Record) progress {
+func newProgress(plan *engine.Plan, r journal.Record) (progress, error) {
+	plan, err := plan.WithItems(r.Entries)
+	if err != nil {
+		return progress{}, err
+	}
 	p := progress{plan, r, make(map[string]journal.Entry), make(map[string]journal.Entry)}
 	for _, e := range r.Entries {
 		if e.Undo {
@@ -143,7 +166,7 @@ func newProgress(plan *engine.Plan, r journal.Record) progress {
 			p.forward[e.Step] = e
 		}
 	}
-	return p
+	return p, nil
 }
 
 func (p progress) statusOf(s *engine.Step) StepStatus {
@@ -160,7 +183,7 @@ func (p progress) statusOf(s *engine.Step) StepStatus {
 		return p.pendingStatus(e)
 	case e.Outcome != retry.Completed && e.Outcome != retry.Unknown:
 		return StepFailed
-	case p.record.Status == journal.Compensating && s.Undo != nil:
+	case p.record.Status == journal.Compensating && s.Undo != nil && !s.IsEach:
 		return StepUndoing
 	case e.Outcome == retry.Unknown:
 		return StepUnknown
@@ -193,7 +216,7 @@ func (p progress) pendingStatus(e journal.Entry) StepStatus {
 // are done, unless it is one that is written first. When a saga goes back all that was begun is written.
 func (p progress) unwrittenStatus(s *engine.Step) StepStatus {
 	r := &p.record
-	begun := !r.Clean && !r.FirstClaimedAt.IsZero() && !s.IsPivot && !s.Conditional && p.isEnabled(s)
+	begun := !r.Clean && !r.FirstClaimedAt.IsZero() && !s.IsPivot && !s.Conditional && !s.IsEach && p.isEnabled(s)
 	switch {
 	case !r.FailedAt.IsZero() || r.Status.Final() && !begun:
 		return StepNeverRan

@@ -44,21 +44,35 @@ func (s *StepRef[In, Out]) ref() (*engine.Draft, *engine.Step) {
 func Step[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], op contract.Operation[In, Out], in Value[In],
 ) *StepRef[In, Out] {
-	s := declare[In, Out](b.draft, engine.Address{
-		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
-		Shape: op.Method() + " " + op.Pattern(),
-	}, in.node)
+	s := declare[In, Out](b.draft, addressOf(op, op.Discriminators()), in.node)
+	s.calls(op)
+	return s
+}
+
+// addressOf returns where op is called, with those discriminators.
+func addressOf(op interface {
+	Service() string
+	Name() string
+	Method() string
+	Pattern() string
+}, discriminators []string) engine.Address {
+	return engine.Address{
+		Service: op.Service(), Operation: op.Name(), Discriminators: discriminators, Shape: op.Method() + " " + op.Pattern(),
+	}
+}
+
+// calls makes op the operation of the step.
+func (s *StepRef[In, Out]) calls(op contract.Operation[In, Out]) {
 	if err := op.Err(); err != nil {
-		b.draft.Problem(err)
-		return s
+		s.draft.Problem(err)
+		return
 	}
 	s.use = &use[In, Out]{op: op}
 	s.step.Call = operationCall(s.use)
 	if op.Undo() != nil {
 		s.undoByOperation(true)
 	}
-	b.draft.Later(s.checkPaths)
-	return s
+	s.draft.Later(s.checkPaths)
 }
 
 // StepFunc declares a step that runs fn. Use it for a step without an operation. The name is
@@ -93,12 +107,17 @@ func StepFunc[SagaIn, SagaOut, In, Out any](
 		b.draft.Problem(err)
 	}
 	s := declare[In, Out](b.draft, engine.Address{Service: service, Operation: operation, Shape: engine.Function}, in.node)
+	s.runs(fn)
+	return s
+}
+
+// runs makes fn the function of the step.
+func (s *StepRef[In, Out]) runs(fn func(ctx context.Context, call Call[In]) (Out, error)) {
 	if fn == nil {
-		b.draft.Problem(fmt.Errorf("step %s: the function is nil", name))
-		return s
+		s.draft.Problem(fmt.Errorf("step %s: the function is nil", s.step.Name))
+		return
 	}
 	s.step.Call = functionCall(fn)
-	return s
 }
 
 // declare adds a step to the draft.
@@ -180,12 +199,12 @@ func (s *StepRef[In, Out]) undoByOperation(inherited bool) {
 
 // undoAt makes what undo returns the step's undo. op has its address.
 func (s *StepRef[In, Out]) undoAt(op contract.UndoOperation[In, Out], inherited bool, undo func(any) contract.UndoOperation[In, Out]) {
-	to := engine.Address{
-		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
-		Shape: op.Method() + " " + op.Pattern(),
-	}
-	if len(to.Discriminators) == 0 {
+	to := addressOf(op, op.Discriminators())
+	switch {
+	case len(to.Discriminators) == 0:
 		to.Discriminators = s.step.Address.Discriminators
+	case s.step.IsEach:
+		to.Discriminators = append(to.Discriminators, engine.AllItems)
 	}
 	s.setUndo(to)
 	s.step.InheritsUndo = inherited
@@ -207,7 +226,7 @@ func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, un
 	}
 	to := engine.Address{Service: service, Operation: operation, Discriminators: s.step.Address.Discriminators, Shape: engine.Function}
 	s.setUndo(to)
-	s.step.UndoCall = functionUndo(fn, to)
+	s.step.UndoCall = functionUndo(fn)
 	return s
 }
 

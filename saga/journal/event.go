@@ -54,6 +54,7 @@ type Event struct {
 	Engine EngineID // with the kinds that are about an engine
 
 	Step    string
+	Each    string        // of a step that is an item of a saga.Each: the Each's name; "": of any other
 	Undo    bool          // the event is about the step's undo
 	Attempt int           // counts from 1 for each call, with those of other processes
 	Outcome retry.Outcome // of the call so far

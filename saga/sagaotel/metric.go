@@ -1,6 +1,7 @@
 package sagaotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -91,12 +92,15 @@ func (m *meters) ofMove(e *saga.Event) *moveOptions {
 	return options.(*moveOptions) //nolint:errcheck // nothing else is stored
 }
 
+// kindOfStep is the name of the event's step, or of the Each that it is an item of: the items' names are data, and many.
+func kindOfStep(e *saga.Event) string { return cmp.Or(e.Each, e.Step) }
+
 func (m *meters) ofAttempt(e *saga.Event) []metric.RecordOption {
-	of := attempt{e.Name, e.Step, e.Undo, e.Outcome}
+	of := attempt{e.Name, kindOfStep(e), e.Undo, e.Outcome}
 	if options, ok := m.attempted.Load(of); ok {
 		return options.([]metric.RecordOption) //nolint:errcheck // nothing else is stored
 	}
 	options, _ := m.attempted.LoadOrStore(of, []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
-		attrName.String(e.Name), attrStep.String(e.Step), attrUndo.Bool(e.Undo), attrOutcome.String(e.Outcome.String())))})
+		attrName.String(e.Name), attrStep.String(of.step), attrUndo.Bool(e.Undo), attrOutcome.String(e.Outcome.String())))})
 	return options.([]metric.RecordOption) //nolint:errcheck // nothing else is stored
 }

@@ -162,10 +162,13 @@ func (*Observer) RunEnded(ctx context.Context) { trace.SpanFromContext(ctx).End(
 
 // StepStarted implements [saga.Tracer].
 func (o *Observer) StepStarted(ctx context.Context, e saga.Event) context.Context {
-	at := o.beginningOf(beginning{e.Name, e.Step, e.Undo})
+	at := o.beginningOf(beginning{e.Name, kindOfStep(&e), e.Undo})
 	ctx, span := o.tracer.Start(ctx, at.span, at.options...)
 	if span.IsRecording() {
 		span.SetAttributes(attrID.String(e.ID.String()), attrAttempt.Int(e.Attempt))
+		if e.Each != "" {
+			span.SetAttributes(attrStep.String(e.Step))
+		}
 	}
 	return ctx
 }

@@ -228,6 +228,23 @@ func TestMetrics_events(t *testing.T) {
 	require.NotContains(t, got, "fanonce.saga.events{fanonce.event=moved}")
 }
 
+// The items of a saga.Each are one kind of step: their names are data.
+func TestItems(t *testing.T) {
+	t.Parallel()
+	d := saga.MustDefine("checkout", 1, func(b *saga.Builder[[]string, struct{}]) {
+		saga.EachFunc(b, "a.b", b.Input(), func(name string) string { return name }, func(context.Context, saga.Call[string]) (int, error) {
+			return 1, nil
+		}).ReadOnly()
+	})
+	p := newProcess(t, memjournal.New(), d)
+	_, err := d.Run(t.Context(), p.engine, childkey.MustParse("k"), []string{"tea"})
+	require.NoError(t, err)
+	require.Equal(t, "a.b[tea]", attr(p.span(t, "step checkout a.b[*]"), "fanonce.saga.step"))
+	for name := range p.numbers(t) {
+		require.NotContains(t, name, "tea")
+	}
+}
+
 type tracer struct{ saga.Tracer }
 
 func TestBadInput(t *testing.T) {

@@ -164,6 +164,7 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 		m.note("%s was called before the plan was stored", info.Step)
 	case !undo && !info.Undo:
 		m.checkSlept(info.Step, r)
+		m.checkNamed(info.Step, r)
 	case undo && r.FailedAt.IsZero():
 		m.note("%s is undone, and the journal says that the saga goes on", info.Step)
 	case undo:

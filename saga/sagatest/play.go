@@ -86,7 +86,7 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	}
 	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
 
-	o := outcome{status: r.Status, skipped: skippedOf(r), points: first.pointCount(), violations: watch.notes()}
+	o := outcome{status: r.Status, record: r, points: first.pointCount(), violations: watch.notes()}
 	if readErr != nil {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
@@ -169,7 +169,7 @@ func (e *explorer) process(ctx context.Context, watch *monitor, network roundTri
 	names := make(map[string]bool)
 	var services []string
 	for _, s := range e.steps {
-		if isCall(s) && !names[s.Service] {
+		if (isCall(s) || s.Each && !s.IsFunction()) && !names[s.Service] {
 			names[s.Service] = true
 			services = append(services, s.Service)
 		}

@@ -10,14 +10,20 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// playWell finds out which steps are skipped when all goes well, if any can be.
+// playWell finds out which steps are skipped when all goes well, and which items each Each has.
 func (e *explorer) playWell(t *testing.T) {
-	if !slices.ContainsFunc(e.steps, func(s saga.StepInfo) bool { return s.Conditional }) {
+	if !slices.ContainsFunc(e.steps, func(s saga.StepInfo) bool { return s.Conditional || s.Each }) {
 		return
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if o := e.play(t.Context(), scenario{name: "all goes well"}); o.status == journal.Completed {
-			e.skipped = o.skipped
+		for {
+			o := e.inBubble(t.Context(), scenario{name: "all goes well"}) // which is played and reported later
+			if o.status == journal.Completed {
+				e.skipped = skippedOf(o.record)
+			}
+			if !e.learnItems(o.record) {
+				return
+			}
 		}
 	})
 }

@@ -303,6 +303,9 @@ func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 			a.step.When.Eval(a.known) // it held before, or panicked, and does so again
 		}
 		c.Input = a.step.Input.Eval(a.known)
+		if missing, ok := c.Input.(*noItem); ok {
+			return missing
+		}
 		return nil
 	})
 	if err != nil { // nothing was sent, by this attempt

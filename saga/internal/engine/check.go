@@ -142,6 +142,9 @@ func (d *Draft) checkNames() {
 func (d *Draft) link() {
 	p := d.Plan
 	for _, s := range p.Steps {
+		if s.IsEach {
+			p.eaches = append(p.eaches, s.Index)
+		}
 		s.Before = slices.Concat(s.Data, s.After)
 		slices.Sort(s.Before)
 		s.Before = slices.Compact(s.Before)
@@ -262,7 +265,7 @@ func (p *Plan) inferPivot(before [][]bool) {
 			only = s
 		}
 	}
-	if only == nil || only.maySkip() {
+	if only == nil || only.maySkip() || only.IsEach {
 		return
 	}
 	for _, s := range p.Steps {
@@ -282,6 +285,11 @@ func (d *Draft) checkUndos() {
 	p.markSleeps(before)
 	for _, s := range p.Steps {
 		if !s.isBare() && !s.isForwardOnly() {
+			continue
+		}
+		if s.isBare() && s.IsEach {
+			d.Problem(fmt.Errorf("%w: step %s has no undo, and one of its items can fail after another; "+
+				"give it Undo, ReadOnly, Irreversible or Retriable", ErrMissingUndo, s.Name))
 			continue
 		}
 		for _, other := range p.Steps {

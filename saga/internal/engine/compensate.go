@@ -24,7 +24,7 @@ func (p *progress) standing(s *Step, now time.Time) standing {
 	switch {
 	case f.isRunning() || u.isRunning():
 		return busy
-	case f.isHarmless(), !f.isKnown() && !f.maybe, s.leavesNothing():
+	case f.isHarmless(), !f.isKnown() && !f.maybe, s.leavesNothing(), s.makesNoCall():
 		return cleared
 	case u.isCompleted():
 		return cleared

@@ -63,7 +63,7 @@ func (p *progress) decideForward(now time.Time) decision {
 		if l.isOver() || l.isRunning() || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
-		if s.isSleep() { // moveSleeps ends it
+		if s.makesNoCall() { // moveUncalled ends it
 			d.sooner(l.retryAt, now)
 			continue
 		}
@@ -226,7 +226,7 @@ func (p *progress) isOutputMissing(s *Step) bool {
 func (p *progress) hasLaterCall(now time.Time) bool {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		if !l.isOver() && !s.isSleep() && p.isEnabled(s) && !p.isSpent(s, now) {
+		if !l.isOver() && !s.makesNoCall() && p.isEnabled(s) && !p.isSpent(s, now) {
 			return true
 		}
 	}

@@ -151,8 +151,7 @@ func (x *execution) execute() error {
 		}
 		x.giveUpHung()
 		x.noteRunning()
-		x.skip()
-		if err := x.moveSleeps(); err != nil {
+		if err := x.moveUncalled(); err != nil {
 			return x.setAside(err)
 		}
 		d := x.progress.decide(x.now())
@@ -276,7 +275,7 @@ func (x *execution) book(e *ending) {
 	}
 	x.engine.report(x.ctx, journal.Event{
 		Kind: journal.EventAttempt,
-		ID:   x.owner.ID, Name: x.plan.Name, Step: e.task.step.Name, Undo: e.task.undo, Attempt: l.attempts,
+		ID:   x.owner.ID, Name: x.plan.Name, Step: e.task.step.Name, Each: e.task.step.each, Undo: e.task.undo, Attempt: l.attempts,
 		Outcome: l.outcome, Status: e.finding.status, Code: e.finding.code,
 		Elapsed: e.elapsed, Wait: wait, Err: e.err,
 	})

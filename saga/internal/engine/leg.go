@@ -109,6 +109,14 @@ func (l *leg) end(now callState) {
 // cease ends a leg while no attempt of it runs.
 func (l *leg) cease() { l.state = callEnded }
 
+// conclude ends a leg that makes no call. Its entry is due.
+func (l *leg) conclude(outcome retry.Outcome, now time.Time) {
+	l.outcome, l.at, l.retryAt = outcome, now, time.Time{}
+	l.cease()
+	l.learn()
+	l.owe()
+}
+
 // open records that the journal says that the call begins.
 func (l *leg) open() { l.knowledge = max(l.knowledge, knowledgeOpened) }
 

@@ -337,9 +337,16 @@ func (o *Operator) stepOf(ctx context.Context, r journal.Record, name string) (*
 }
 
 func (p *Plan) stepOf(r journal.Record, name string) (*Step, error) {
+	p, err := p.withItems(r.Entries)
+	if err != nil {
+		return nil, err
+	}
 	s := p.find(name)
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil, fmt.Errorf("%w: %q in saga %s version %d", ErrNoStep, name, r.Name, r.Version)
+	case s.IsEach:
+		return nil, conflictError(r, name+" makes no call; name one of its items")
 	}
 	return s, nil
 }

@@ -18,6 +18,7 @@ type Plan struct {
 	Steps   []*Step
 	pivot   *Step   // nil: none
 	sleeps  []*Step // in the order of Steps
+	eaches  []int   // the steps that are an Each; see each.go
 
 	Timeout     time.Duration // 0: none
 	UndoBudget  time.Duration
@@ -52,7 +53,13 @@ type Step struct {
 	// the plan is checked: it has a When, or needs the output of a step that can be skipped.
 	Optional, Conditional bool
 	When                  *Node // a bool: whether it runs; nil: always
-	pastReturn            bool  // of a sleep; see markSleeps
+	// IsEach says that the step has items, which are steps of their own: see each.go.
+	IsEach     bool
+	Split      func(computed any) []Item // what Input has computed, as items; nil: of a plan without functions
+	MaxItems   int
+	items      []int  // the steps of its items, in their order; nil: they are not known yet
+	each       string // of an item: the name of its Each
+	pastReturn bool   // of a sleep; see markSleeps
 
 	AttemptTimeout time.Duration
 	Timeout        time.Duration // 0: none of its own

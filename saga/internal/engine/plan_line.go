@@ -37,11 +37,12 @@ func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
 
 // line describes a step:
 //
-//	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ optional][ conditional][ undo NAME SHAPE][ after NAME, NAME]
+//	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ optional][ conditional][ each][ undo NAME SHAPE][ after NAME, NAME]
 //
 // A name has the discriminators in brackets, see [Address.Name]. Only a quoted one can have a comma
 // or a bracket. A shape has no space but the one behind its method. That of a sleep is a word, which older builds do not
-// know: they leave the saga to others. A sleep has no undo, and no mark but the last.
+// know: they leave the saga to others. A sleep has no undo, and no mark but conditional. The last discriminator of an each
+// is a star.
 func (p *Plan) line(s *Step) string {
 	var b strings.Builder
 	b.WriteString(s.Name + " " + s.Address.Shape)
@@ -69,7 +70,7 @@ type mark struct {
 func (s *Step) marks() []mark {
 	return []mark{
 		{"pivot", &s.IsPivot}, {"retriable", &s.Retriable}, {"read-only", &s.ReadOnly}, {"irreversible", &s.Irreversible},
-		{"optional", &s.Optional}, {"conditional", &s.Conditional},
+		{"optional", &s.Optional}, {"conditional", &s.Conditional}, {"each", &s.IsEach},
 	}
 }
 
@@ -146,6 +147,9 @@ func (l *line) parse(s *Step) (after []string, err error) {
 	for _, m := range s.marks() {
 		*m.is = (!s.isSleep() || m.is == &s.Conditional) && l.word(m.text)
 	}
+	if s.IsEach && (s.IsPivot || !s.Address.isOfAll()) {
+		return nil, fmt.Errorf("%s is an each, and is the pivot or without a star", s.Name)
+	}
 	if !s.isSleep() && l.word("undo") {
 		undo, err := l.skipSpace().address()
 		if err != nil {
@@ -153,6 +157,9 @@ func (l *line) parse(s *Step) (after []string, err error) {
 		}
 		if undo.MakesNoCall() {
 			return nil, fmt.Errorf("undo of %s: %s makes no call", s.Name, undo.Name())
+		}
+		if s.IsEach && !undo.isOfAll() {
+			return nil, fmt.Errorf("undo of %s: %s is without a star", s.Name, undo.Name())
 		}
 		s.Undo = &undo
 	}

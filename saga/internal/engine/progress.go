@@ -33,6 +33,10 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 	if r.Corrupt != nil {
 		return nil, r.Corrupt
 	}
+	p, err := p.withItems(r.Entries)
+	if err != nil {
+		return nil, err
+	}
 	loaded := &progress{
 		plan: p, status: r.Status, cancel: r.Cancel,
 		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), failedAt: r.FailedAt, deadline: r.DeadlineAt,
@@ -104,7 +108,7 @@ func (p *progress) doubt() {
 	for i := range p.plan.Steps {
 		// An owner writes the outcome of a step before it begins the next steps, and what is opened before it begins
 		// that.
-		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() && !s.isSleep() {
+		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() && !s.makesNoCall() {
 			f.maybe = p.status == journal.Running && !s.opens() && p.isEnabled(s) || f.isKnown()
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
@@ -333,6 +337,9 @@ func (p *progress) decode(f *Facts, i int) (err error) {
 	if f.Outputs[i] != nil || !l.isCompleted() || l.result == nil {
 		return nil
 	}
+	if s.IsEach {
+		return p.decodeItems(f, s)
+	}
 	if f.Outputs[i], err = s.Output.Decode(l.result); err != nil {
 		return fmt.Errorf("output of %s: %w", s.Name, err)
 	}
@@ -350,14 +357,14 @@ func (p *progress) checkValues(input []byte, now time.Time) error {
 	}
 	for i, s := range p.plan.Steps {
 		l := &p.forward[i]
-		if !outputs[i] || !l.isCompleted() || l.result == nil {
+		if !outputs[i] || !l.isCompleted() || l.result == nil || s.IsEach {
 			continue
 		}
 		if err := s.Output.Check(l.result); err != nil {
 			return fmt.Errorf("output of %s: %w", s.Name, err)
 		}
 	}
-	return nil
+	return p.checkItems(input, now)
 }
 
 // reads returns the values that are still read in the saga's direction: whether the input is, and

@@ -173,7 +173,7 @@ func (x *execution) outlast() error {
 	if x.progress.status != journal.Compensating && !x.record.Cancel {
 		return nil
 	}
-	for _, s := range x.plan.Steps {
+	for _, s := range x.progress.plan.Steps {
 		c := x.engine.running.find(x.callID(task{s, false}))
 		if c == nil || !s.leavesNothing() {
 			continue
@@ -213,8 +213,8 @@ var errHung = errors.New("the function has not returned by its deadline")
 // attempt of such a call waits for them, and the undo of the call is not begun before they have ended.
 func (x *execution) giveUpHung() {
 	now := x.now()
-	for i := range x.plan.Steps {
-		for _, t := range [...]task{{x.plan.Steps[i], false}, {x.plan.Steps[i], true}} {
+	for _, s := range x.progress.plan.Steps {
+		for _, t := range [...]task{{s, false}, {s, true}} {
 			l := x.progress.leg(t)
 			if l.isRunning() && !now.Before(l.due) && x.giveUp(t) {
 				x.book(&ending{task: t, firstSent: l.sends, finding: finding{outcome: retry.Unknown, detail: errHung.Error()}, err: errHung})
@@ -230,7 +230,7 @@ func (x *execution) giveUp(t task) bool {
 	}
 	x.engine.work.Done() // nobody waits for it
 	x.engine.tell(journal.Event{
-		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Undo: t.undo, Err: errHung,
+		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Each: t.step.each, Undo: t.undo, Err: errHung,
 	})
 	return true
 }
@@ -241,7 +241,7 @@ func (x *execution) noteRunning() {
 	if x.progress.status != journal.Compensating {
 		return
 	}
-	for _, s := range x.plan.Steps {
+	for _, s := range x.progress.plan.Steps {
 		t := task{s, false}
 		l := x.progress.leg(t)
 		if s.Undo == nil || l.isRunning() {

@@ -106,7 +106,7 @@ func (x *execution) needsOpening(t task) bool {
 
 // appendDue appends the entries that are due, in the order of the plan.
 func (x *execution) appendDue(entries []journal.Entry) []journal.Entry {
-	for _, s := range x.plan.Steps {
+	for _, s := range x.progress.plan.Steps {
 		for _, t := range [...]task{{s, false}, {s, true}} {
 			if x.progress.leg(t).entry == entryDue {
 				entries = append(entries, x.progress.write(t))
@@ -185,8 +185,9 @@ func (x *execution) entries() []journal.Entry {
 	if x.progress == nil {
 		return x.record.Entries
 	}
-	entries := make([]journal.Entry, 0, len(x.plan.Steps))
-	for _, s := range x.plan.Steps {
+	steps := x.progress.plan.Steps
+	entries := make([]journal.Entry, 0, len(steps))
+	for _, s := range steps {
 		for _, t := range [...]task{{s, false}, {s, true}} {
 			if x.progress.leg(t).isKnown() {
 				entries = append(entries, x.progress.entry(t))
@@ -220,7 +221,7 @@ func (x *execution) result() []byte {
 		return []byte("{}")
 	}
 	for _, i := range result.Needs {
-		if l := &x.progress.forward[i]; l.result == nil && !l.isSkipped() {
+		if x.progress.lacks(i) {
 			return nil // it would be made from a zero value
 		}
 	}

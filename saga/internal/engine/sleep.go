@@ -94,12 +94,12 @@ func (x *execution) moveSleep(s *Step) (ended bool, err error) {
 		return false, nil
 	}
 	if l.retryAt.IsZero() {
-		input, err := x.sleepInput(s)
+		input, err := x.inputOf(s)
 		if err != nil {
 			return false, err
 		}
 		if wrong := sleepProblem(input, now); wrong != nil {
-			p.endSleep(s, retry.Rejected, now)
+			l.conclude(retry.Rejected, now)
 			l.last.Detail = detail(wrong)
 			x.must = true
 			return false, nil
@@ -112,7 +112,7 @@ func (x *execution) moveSleep(s *Step) (ended bool, err error) {
 	if !p.isEnabled(s) || now.Before(l.retryAt) {
 		return false, nil
 	}
-	p.endSleep(s, retry.Completed, now)
+	l.conclude(retry.Completed, now)
 	l.result = s.Zero
 	if p.isCommitted() { // what comes next has its own time
 		p.renew(now)
@@ -121,8 +121,9 @@ func (x *execution) moveSleep(s *Step) (ended bool, err error) {
 	return true, nil
 }
 
-// sleepInput returns the input of a sleep; nil: the steps that it is made from have not ended. A panic is its input, too.
-func (x *execution) sleepInput(s *Step) (input any, err error) {
+// inputOf returns the input of a step that makes no call; nil: the steps that it is made from have not ended. A panic is its
+// input, too.
+func (x *execution) inputOf(s *Step) (input any, err error) {
 	p := x.progress
 	for _, b := range s.Data {
 		if l := &p.forward[b]; !l.isSkipped() && (!l.isCompleted() || l.result == nil) {
@@ -132,13 +133,13 @@ func (x *execution) sleepInput(s *Step) (input any, err error) {
 	if s.Input.IsMissing(p.isSkipped) { // it is skipped itself
 		return nil, nil
 	}
-	known, err := p.facts(x.record.Input, s.Input)
+	known, err := p.facts(x.record.Input, s.nodes()...)
 	if err != nil {
 		return nil, err
 	}
 	var panicked *sdk.PanicError
 	err = Guarded(func() error {
-		input = s.Input.Eval(known)
+		input = s.compute(known)
 		return nil
 	})
 	if errors.As(err, &panicked) {
@@ -150,7 +151,7 @@ func (x *execution) sleepInput(s *Step) (input any, err error) {
 	return input, nil
 }
 
-// sleepProblem is CheckSleep for what sleepInput returned.
+// sleepProblem is CheckSleep for what inputOf returned.
 func sleepProblem(input any, now time.Time) error {
 	if panicked, ok := input.(*sdk.PanicError); ok {
 		return fmt.Errorf("input: %w", panicked)
@@ -170,15 +171,6 @@ func (p *progress) wakeOf(s *Step, input any, now time.Time) time.Time {
 		base = now
 	}
 	return base.Add(length)
-}
-
-// endSleep ends a sleep. Its entry is due.
-func (p *progress) endSleep(s *Step, outcome retry.Outcome, now time.Time) {
-	l := &p.forward[s.Index]
-	l.outcome, l.at, l.retryAt = outcome, now, time.Time{}
-	l.cease()
-	l.learn()
-	l.owe()
 }
 
 // tellSleeps puts the open sleeps into the next write, with the times when they end, and with the time now: if the clock
