@@ -317,3 +317,56 @@ func TestCallbacks_deadLetter(t *testing.T) {
 		}
 	}
 }
+
+// The options of a StatusError settle the run of a message, as they settle that of a request.
+func TestInbox_settledByTheError(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		settle []server.SettleOption
+		want   inbox.Result
+	}{
+		{nil, inbox.Failed},
+		{[]server.SettleOption{server.Final()}, inbox.Dead},
+		{[]server.SettleOption{server.Release()}, inbox.Failed},
+	} {
+		letters := 0
+		b := newInbox(t, newGuard(t, memstore.New(), server.Config{}), inbox.Config{
+			Consumer: "mails", Effect: server.Transactional, MaxAttempts: 2,
+			DeadLetter: func(context.Context, inbox.Message, error) error { letters++; return nil },
+		})
+		refused := &server.StatusError{Status: 409, Settle: tt.settle}
+		d, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return refused })
+		require.ErrorIs(t, err, refused)
+		require.Equal(t, tt.want, d.Result)
+		require.Equal(t, tt.want == inbox.Dead, letters == 1)
+	}
+	// An option that the class does not have is a failure that says so.
+	b := newInbox(t, newGuard(t, memstore.New(), server.Config{}), inbox.Config{Consumer: "mails", Effect: server.Opaque})
+	_, err := b.Handle(t.Context(), message, func(context.Context, []byte) error {
+		return &server.StatusError{Status: 409, Settle: []server.SettleOption{server.KeepRows()}}
+	})
+	require.ErrorIs(t, err, store.ErrWrongEffect)
+}
+
+// A function that changes the payload in place finds the message's own when it runs again, and leaves the broker's alone.
+func TestInbox_deadLetterChangesThePayload(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	runs := 0
+	b := newInbox(t, newGuard(t, memstore.New(), server.Config{}), inbox.Config{
+		Consumer: "mails", Effect: server.Transactional, MaxAttempts: 1,
+		DeadLetter: func(ctx context.Context, m inbox.Message, _ error) error {
+			seen = append(seen, string(m.Payload))
+			clear(m.Payload)
+			if runs++; runs == 1 {
+				return memstore.Tx(ctx).Doom()
+			}
+			return nil
+		},
+	})
+	m := inbox.Message{Source: "orders", ID: "0/43", Payload: []byte("tea")}
+	d, _ := b.Handle(t.Context(), m, func(context.Context, []byte) error { return errDown })
+	require.Equal(t, inbox.Dead, d.Result)
+	require.Equal(t, []string{"tea", "tea"}, seen)
+	require.Equal(t, "tea", string(m.Payload))
+}

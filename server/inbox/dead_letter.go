@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,7 +20,9 @@ func (a *attempt) deadLetter(ctx context.Context, cause error) error {
 	if write == nil {
 		return nil
 	}
-	if err := write(ctx, a.message, cause); err != nil {
+	m := a.message
+	m.Payload = bytes.Clone(m.Payload) // the function may change it in place, and run again after a conflict
+	if err := write(ctx, m, cause); err != nil {
 		return fmt.Errorf("inbox: dead letter: %w", err)
 	}
 	return nil

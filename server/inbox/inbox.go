@@ -170,7 +170,8 @@ func (i *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
 //
 // A message is acknowledged only if its effects are committed or its dead letter is written. So a run that fn settled
 // with [server.Release] is [Failed], even if fn returned nil, and is no attempt. After [server.Final] an error is the last:
-// the message is a dead letter. fn's rows are rolled back, unless it settled with [server.KeepRows] too.
+// the message is a dead letter. fn's rows are rolled back, unless it settled with [server.KeepRows] too. The options can also
+// be in the Settle of a [server.StatusError] that fn returns.
 //
 // The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
 // letter's error. It is nil for [Ran] and [Duplicate], for a message that was dead before, and where fn returned nil and
@@ -302,9 +303,21 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
 	if a.err = a.fn(ctx, bytes.Clone(a.message.Payload)); a.err != nil { // the handler may change it in place
+		a.settleByError(ctx)
 		return failedAnswer, nil
 	}
 	return server.Response{Status: statusHandled}, nil
+}
+
+// settleByError settles the run as the options of the handler's StatusError say.
+func (a *attempt) settleByError(ctx context.Context) {
+	var status *server.StatusError
+	if !errors.As(a.err, &status) || len(status.Settle) == 0 {
+		return
+	}
+	if err := server.Settle(ctx, status.Settle...); err != nil {
+		a.err = errors.Join(a.err, err)
+	}
 }
 
 // handleRefusal decides about a message that did not run and has no answer.
