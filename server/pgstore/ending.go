@@ -165,7 +165,7 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, before [
 	case isLeaseLost(settleErr):
 		return store.ErrLeaseLost
 	case settleErr != nil:
-		return e.explainSettlement(settleErr)
+		return e.explainSettlement(conn, settleErr)
 	case err == nil && tag != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
@@ -178,8 +178,13 @@ var errOtherRole = fmt.Errorf("%w: the handler's role may not write the store's 
 	store.ErrConflict)
 
 // explainSettlement names what the handler did if the settlement cannot find the tables or may not write them.
-func (e ending) explainSettlement(err error) error {
+func (e ending) explainSettlement(conn *pgx.Conn, err error) error {
 	switch {
+	case hasCode(err, "25006") && takesWrites(conn):
+		return &store.TxError{
+			SQLState: "25006", Commit: true, Err: fmt.Errorf("%w: %w", ErrTxFailed, err),
+			Reason: "the handler made its transaction read only, and the answer belongs into it: let it leave that out, or make the route Keyed",
+		}
 	case !hasCode(err, "42501", "42P01", "3F000"):
 		return err
 	case hasCode(err, "42501") && !e.asPool:
@@ -190,6 +195,11 @@ func (e ending) explainSettlement(err error) error {
 		Reason: "the settlement cannot write the store's tables in the handler's transaction, which has another role, or a search_path without them: " +
 			"let the handler send \"reset role\" before it returns, or set Config.Schema",
 	}
+}
+
+// takesWrites reports whether the server of conn is known to take writes, unless a transaction says otherwise.
+func takesWrites(conn *pgx.Conn) bool {
+	return conn.PgConn().ParameterStatus("in_hot_standby") == "off" && conn.PgConn().ParameterStatus("default_transaction_read_only") == "off"
 }
 
 // readCommit returns the server's answer to COMMIT. Without a block the server answers a commit that it refuses with an

@@ -177,3 +177,20 @@ func TestTransactional_refusedStatementIsLogged(t *testing.T) {
 		require.Equal(t, 1, strings.Count(text.String(), "level=ERROR"))
 	}
 }
+
+// A handler that makes its transaction read only leaves no room for the answer. The database is not away, and a retry
+// would end in the same way.
+func TestTransactional_readOnly(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{"set transaction read only", "set local transaction_read_only = on"} {
+		seen := new(lastOutcome)
+		g, look := users(t, server.Config{Observer: seen})
+		h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
+			_, err := pgstore.Tx(r.Context()).Exec(r.Context(), sql)
+			require.NoError(t, err)
+		})
+		requireCode(t, postTo(h, "k"), wire.TransactionFailed, sql)
+		require.ErrorContains(t, seen.err(), "read only", sql)
+		require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")), sql)
+	}
+}
