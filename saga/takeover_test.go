@@ -612,3 +612,42 @@ func TestTakeOver_many(t *testing.T) {
 		require.Len(s, s.services.Deliveries(), 4*sagas)
 	})
 }
+
+// A saga that goes back, is taken over and then gets stuck has no entry for the undo of a step without one: a person can
+// retry it.
+func TestTakeOver_stuckBesideAStepWithoutUndo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		var helped atomic.Bool
+		d := saga.MustDefine("looked", 1, func(b *saga.Builder[int, nothing]) {
+			look := saga.StepFunc(b, "a.look", b.Input(), note[int](make(chan time.Time, 10))).ReadOnly()
+			nap := saga.Sleep(b, "a.nap", saga.Const(b, time.Second)).After(look)
+			held := saga.StepFunc(b, "a.hold", b.Input(), note[int](make(chan time.Time, 10))).After(nap).
+				UndoFunc("a.release", func(context.Context, saga.UndoCall[int, nothing]) error {
+					if helped.Load() {
+						return nil
+					}
+					return saga.Rejected(errors.New("it is gone"))
+				})
+			saga.StepFunc(b, "a.charge", b.Input(), func(context.Context, saga.Call[int]) (nothing, error) {
+				return nothing{}, saga.Rejected(errors.New("no money"))
+			}).ReadOnly().After(held)
+		})
+		first := dead(s.journal, func(method string, _ int) bool {
+			return method == "Append" && s.read("k").Status == journal.Compensating
+		})
+		_, err := d.Start(s.Context(), s.openOn(first, d), key(s.T, "k"), 1)
+		require.NoError(s, err)
+		s.until("k", journal.Compensating)
+		e := s.open(d)
+		r := s.until("k", journal.Stuck)
+		require.EqualValues(s, 2, r.Fence)
+		for _, entry := range r.Entries {
+			require.False(s, entry.Undo && entry.Step != "a.hold", "an undo of %s", entry.Step)
+		}
+		helped.Store(true)
+		_, err = e.Retry(s.Context(), r.ID, someone)
+		require.NoError(s, err)
+		s.until("k", journal.Compensated)
+	})
+}
