@@ -104,7 +104,7 @@ func (d *Definition[In, Out]) Plan() journal.PlanRecord { return d.plan.Record }
 func (d *Definition[In, Out]) Steps() []StepInfo {
 	infos := stepInfosOf(d.plan)
 	for i, s := range d.plan.Steps {
-		infos[i].ZeroOutput, infos[i].Attempts, infos[i].Timeout = s.Zero, s.Attempts(), s.Timeout
+		infos[i].ZeroOutput, infos[i].Attempts, infos[i].Timeout = s.Zero, s.Attempts(), max(s.Timeout, s.Wait)
 	}
 	return infos
 }

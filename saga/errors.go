@@ -45,6 +45,17 @@ var (
 	ErrNothingToUndo = errors.New("saga: nothing to undo")
 )
 
+// The sentinels of signals.
+var (
+	// ErrSignal: the signal cannot be sent or awaited. It was not made by [NewSignal], its name or its type cannot
+	// be, or the saga does not await it, or awaits another type.
+	ErrSignal = engine.ErrSignal
+	// ErrSignalReused: the saga was sent another value under the signal's name. That one stays. A guarded handler answers it with 422.
+	ErrSignalReused = journal.ErrSignalReused
+	// ErrTooLate: the saga takes no value of the signal any more. Its wait has ended without one, or it goes back or is over.
+	ErrTooLate = journal.ErrTooLate
+)
+
 // The sentinels of how a saga ended. An [*Error] matches one of them.
 var (
 	// ErrCompensated: the saga failed, and all its effects are undone.

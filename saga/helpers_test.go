@@ -293,3 +293,38 @@ func (j *tapped) Leave(ctx context.Context, engine journal.EngineID) error {
 	}
 	return j.leave("Leave", n, j.Journal.Leave(ctx, engine))
 }
+
+func (j *tapped) Send(ctx context.Context, signal journal.Signal, by journal.Audit) error {
+	n, err := j.enter("Send")
+	if err != nil {
+		return err
+	}
+	return j.leave("Send", n, j.Journal.Send(ctx, signal, by))
+}
+
+func (j *tapped) EndWait(ctx context.Context, o journal.Owner, name string) (journal.Signal, error) {
+	n, err := j.enter("EndWait")
+	if err != nil {
+		return journal.Signal{}, err
+	}
+	stored, err := j.Journal.EndWait(ctx, o, name)
+	return stored, j.leave("EndWait", n, err)
+}
+
+func (j *tapped) Signals(ctx context.Context, ids []journal.ID) ([]journal.Signal, error) {
+	n, err := j.enter("Signals")
+	if err != nil {
+		return nil, err
+	}
+	found, err := j.Journal.Signals(ctx, ids)
+	return found, j.leave("Signals", n, err)
+}
+
+func (j *tapped) WakeSignalled(ctx context.Context) (int, error) {
+	n, err := j.enter("WakeSignalled")
+	if err != nil {
+		return 0, err
+	}
+	woken, err := j.Journal.WakeSignalled(ctx)
+	return woken, j.leave("WakeSignalled", n, err)
+}

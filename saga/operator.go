@@ -23,6 +23,7 @@ import (
 //	ForceRejected   stuck                     the step did not take effect, and never will
 //	ForceUndone     stuck, on its way back    nothing is left of the step
 //	RetryNow        running, compensating     do not wait before the next attempt
+//	Signal          not over                  it was sent this value
 //	Cancel          running, or stuck,        undo everything
 //	                before its pivot
 //	Abandon         not over                  leave everything as it is
@@ -53,10 +54,10 @@ func NewOperator(j journal.Journal, definitions ...AnyDefinition) (*Operator, er
 	return &Operator{operator{engine.NewOperator(j, plans, DefaultKeep)}}, nil
 }
 
-// isNil reports whether the journal is nil, or a nil pointer in an interface. Such a pointer
+// isNil reports whether a journal or an engine is nil, or a nil pointer in an interface. Such a pointer
 // comes of an overlooked error. It would panic in the middle of a saga.
-func isNil(j journal.Journal) bool {
-	v := reflect.ValueOf(j)
+func isNil(of any) bool {
+	v := reflect.ValueOf(of)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 

@@ -12,7 +12,7 @@ import (
 type StepInfo struct {
 	Name                                     string // of its entries: "service.operation", with discriminators in brackets
 	Service, Operation                       string
-	Shape                                    string // method and path of the call; "function": it is a [StepFunc]; "sleep" or "sleep-until": a sleep
+	Shape                                    string // method and path of the call; "function": it is a [StepFunc]; "sleep" or "sleep-until": a sleep; "await": an [Await]
 	Undo                                     string // the name of its undo; "": none
 	Pivot, Retriable, ReadOnly, Irreversible bool
 	Optional                                 bool     // see [StepRef.Optional]
@@ -23,7 +23,7 @@ type StepInfo struct {
 	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
 	// time allows.
 	Attempts   int
-	Timeout    time.Duration // of the step; 0: none
+	Timeout    time.Duration // of the step or await; 0: none
 	ZeroOutput []byte        // the zero value of its output, as JSON
 }
 
@@ -31,7 +31,10 @@ type StepInfo struct {
 func (s StepInfo) IsFunction() bool { return s.Shape == engine.Function }
 
 // IsSleep reports whether the step is a [Sleep] or [SleepUntil]: it makes no call.
-func (s StepInfo) IsSleep() bool { return engine.Address{Shape: s.Shape}.MakesNoCall() }
+func (s StepInfo) IsSleep() bool { return engine.Address{Shape: s.Shape}.MakesNoCall() && !s.IsAwait() }
+
+// IsAwait reports whether the step is an [Await]: it makes no call. Its name is that of the signal.
+func (s StepInfo) IsAwait() bool { return s.Shape == engine.AwaitSignal }
 
 // PlanSteps returns the steps of a plan that a journal keeps, in the order of their declaration. It
 // needs no definition. It does no I/O. A journal keeps neither times nor types: Attempts, Timeout

@@ -69,6 +69,8 @@ func TestPlanSteps_whatCannotBeRead(t *testing.T) {
 		{"a shape that is not known", []string{"a.a sleep-well"}, saga.ErrNewer},
 		{"a sleep with a mark", []string{"a.a sleep read-only"}, saga.ErrNewer},
 		{"a sleep with an undo", []string{"a.a sleep undo a.b function"}, saga.ErrNewer},
+		{"an await with a mark", []string{"a.a await retriable"}, saga.ErrNewer},
+		{"an undo that waits", []string{"a.a function undo a.b await"}, saga.ErrNewer},
 		{"an undo that sleeps", []string{"a.a function undo a.b sleep-until"}, saga.ErrNewer},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,6 +101,7 @@ func FuzzPlanSteps(f *testing.F) {
 			first := saga.Step(b, op.For(one), b.Input())
 			second := saga.Step(b, op.For(one, two), b.Input())
 			last := step(b, "last.one")
+			saga.Await(b, saga.NewSignal[int]("last.told")).Timeout(time.Hour).Optional().After(saga.Await(b, saga.NewSignal[order]("first.told")).After(last))
 			saga.SleepUntil(b, "last.nap", saga.Const(b, time.Unix(1, 0))).After(saga.Sleep(b, "first.nap", saga.Const(b, time.Hour)).After(last))
 			if mark(0) {
 				first.Retention(48 * time.Hour)
@@ -137,7 +140,7 @@ func FuzzPlanSteps(f *testing.F) {
 		for i, want := range d.Steps() {
 			want.Attempts, want.Timeout, want.ZeroOutput = 0, 0, nil
 			want.Service, want.Operation = steps[i].Service, steps[i].Operation // a guess
-			if !want.IsFunction() && !want.IsSleep() && want.Shape != "POST /orders/{id}/x;a=%20" {
+			if !want.IsFunction() && !want.IsSleep() && !want.IsAwait() && want.Shape != "POST /orders/{id}/x;a=%20" {
 				t.Errorf("step %d has the shape %s", i, want.Shape)
 			}
 			if !reflect.DeepEqual(steps[i], want) {

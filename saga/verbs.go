@@ -91,6 +91,15 @@ func (o *operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 	return o.verbs.Cancel(ctx, id, by)
 }
 
+// Signal sends a saga that is there a value in a person's name, as [Signal.Send] does: what should have sent it is lost. The audit log has the
+// line, with the signal's name as its step. value is a value of the type that the saga awaits, or JSON as a [json.RawMessage]. Its type is
+// checked if the saga's definition is known here.
+//
+// Its further errors are those of Send. A repeat with the same value returns nil, and writes no line.
+func (o *operator) Signal(ctx context.Context, id journal.ID, name string, value any, by journal.Audit) (journal.Record, error) {
+	return o.verbs.Signal(ctx, id, name, value, by)
+}
+
 // Abandon ends a saga where it stands: nothing more is done and nothing undone,
 // whatever that leaves behind. When Abandon returns, the execution that it found begins no
 // further call, as after [Operator.Cancel]. Calls that are running are not stopped.

@@ -20,6 +20,7 @@ const (
 	VerbForceUndone   Verb = "force-undone"
 	VerbCancel        Verb = "cancel"
 	VerbAbandon       Verb = "abandon"
+	VerbSignal        Verb = "signal" // Step is the signal's name
 )
 
 // An Audit says in whose name something is done, and why.

@@ -17,6 +17,11 @@ var (
 	// ErrRefused: the journal refuses the request, and would refuse it again: an
 	// argument is bad, its tables are missing, or its role lacks a right. Nothing changed.
 	ErrRefused = errors.New("saga: refused by the journal")
+	// ErrSignalReused: the saga was sent another value under the signal's name. That one stays.
+	ErrSignalReused = errors.New("saga: the signal was sent with another value")
+	// ErrTooLate: the saga takes no value of the signal any more. Its wait has ended without one, or the saga goes back or is
+	// over. The value was not stored.
+	ErrTooLate = errors.New("saga: too late for the signal")
 	// ErrCorrupt: what is stored cannot be read. Methods that return records
 	// say it of the one that it is true of; see [Record].Corrupt.
 	ErrCorrupt = errors.New("saga: corrupt record")

@@ -90,9 +90,23 @@ type Journal interface {
 	// Input and results. What people ask is for the [Reader].
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
-	// Sweep deletes at most limit final sagas that are past ExpiresAt, and
-	// leases that ended long ago and that no Running or Compensating saga names. It returns
-	// how many sagas it deleted.
+	// EndWait ends the wait of the owner's saga for a signal, unless it has one of that name, and returns the signal that it
+	// has then: with a nil Value if the wait has ended, by this call or an earlier one. So a value and the end of a wait
+	// never both take effect, whoever is late. It returns [ErrLeaseLost] unless the saga is Running, at the owner's
+	// fence and engine.
+	EndWait(ctx context.Context, o Owner, name string) (Signal, error)
+
+	// Signals returns the signals of those sagas, in any order. Without any ids it returns none.
+	Signals(ctx context.Context, ids []ID) ([]Signal, error)
+
+	// WakeSignalled wakes, as Send does, the sagas of signals whose Send did not: they were stored in a transaction of a
+	// user's, or before their saga. It returns how many signals it found. An engine calls it each Poll if one of its definitions
+	// awaits signals.
+	WakeSignalled(ctx context.Context) (int, error)
+
+	// Sweep deletes at most limit final sagas that are past ExpiresAt, with their signals, and
+	// leases that ended long ago and that no Running or Compensating saga names. It also deletes signals
+	// without a saga that are older than [SignalRetention]. It returns how many sagas it deleted.
 	Sweep(ctx context.Context, limit int) (int, error)
 
 	// Stats counts the sagas and tells the age of the oldest that is not finished. No
@@ -115,6 +129,16 @@ type OperatorJournal interface {
 	// A Change with Wake leaves the saga to its owner: see [Change].Wake. It also returns false
 	// for a saga that is not Running or Compensating.
 	Change(ctx context.Context, c Change) (Record, bool, error)
+
+	// Send stores s, whose Value is not nil, unless the saga has a signal of that name. It wakes a saga that sleeps: WakeAt is now.
+	// A saga that an engine has is due at once when that engine gives it up by a [Write] with a WakeAt. The saga's
+	// owner, Fence and Revision stay.
+	//
+	// It returns nil again if the saga was sent the same bytes, whatever became of it. It returns [ErrSignalReused] if it was sent other ones, and
+	// [ErrTooLate] if its wait has ended ([Journal].EndWait), or without a signal if it is final or has a FailedAt. A saga that is not there
+	// may be started later. With a by.Verb the same transaction writes by to the audit log. Then a
+	// saga that is not there is an [ErrNotFound], and a repeat writes no line.
+	Send(ctx context.Context, s Signal, by Audit) error
 
 	// ReadPlan returns the plan that sagas of that name and version were started with, or
 	// [ErrNotFound]. It stores nothing.

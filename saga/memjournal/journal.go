@@ -41,6 +41,7 @@ type Journal struct {
 	sagas   map[journal.ID]journal.Record
 	lapsed  map[journal.ID][]journal.EngineID // engines that died under a saga, if its RecoveryAttempts are not 0
 	slept   map[journal.ID]time.Time          // when its owner gave a saga up that has none now
+	signals map[signalID]signal
 	audit   []journal.AuditEntry
 }
 
@@ -73,6 +74,7 @@ func NewWith(cfg Config) *Journal {
 		sagas:   make(map[journal.ID]journal.Record),
 		lapsed:  make(map[journal.ID][]journal.EngineID),
 		slept:   make(map[journal.ID]time.Time),
+		signals: make(map[signalID]signal),
 	}
 }
 
@@ -189,17 +191,17 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	defer j.mu.Unlock()
-	now, swept := j.clock(), 0
+	now, swept := j.clock(), make(map[journal.ID]bool)
 	named := make(map[journal.EngineID]bool)
 	for id, r := range j.sagas {
 		switch {
 		case r.Status.Active():
 			named[r.Engine] = true
-		case r.Status.Final() && swept < limit && !now.Before(r.ExpiresAt):
+		case r.Status.Final() && len(swept) < limit && !now.Before(r.ExpiresAt):
 			delete(j.sagas, id)
 			delete(j.lapsed, id)
 			delete(j.slept, id)
-			swept++
+			swept[id] = true
 		}
 	}
 	for id, l := range j.engines {
@@ -207,7 +209,8 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 			delete(j.engines, id)
 		}
 	}
-	return swept, nil
+	j.sweepSignals(swept, now)
+	return len(swept), nil
 }
 
 // Stats implements [journal.Journal].

@@ -58,17 +58,24 @@ func checkChange(c journal.Change) error {
 	case !c.Wake && (c.Status < journal.Running || c.Status > journal.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
-	for _, f := range []struct{ name, text string }{
-		{"Verb", string(c.By.Verb)}, {"Step", c.By.Step}, {"Actor", c.By.Actor}, {"Reason", c.By.Reason},
-	} {
-		if err := checkText(f.name, f.text); err != nil {
-			return err
-		}
+	if err := checkAudit(c.By); err != nil {
+		return err
 	}
 	if err := checkLength("Deadline", c.Deadline); err != nil {
 		return err
 	}
 	return checkLength("Keep", c.Keep)
+}
+
+func checkAudit(by journal.Audit) error {
+	for _, f := range []struct{ name, text string }{
+		{"Verb", string(by.Verb)}, {"Step", by.Step}, {"Actor", by.Actor}, {"Reason", by.Reason},
+	} {
+		if err := checkText(f.name, f.text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkPlan(name string, version int) error {

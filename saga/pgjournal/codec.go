@@ -72,6 +72,7 @@ const (
 	kindReason    kind = 'n' // in the audit log
 	kindOutput    kind = 'l' // of a local step
 	kindRefusal   kind = 'f' // of a local step
+	kindSignal    kind = 'g'
 )
 
 // associatedData is what a value is bound to. Parts of more are put behind their lengths.

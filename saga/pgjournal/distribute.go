@@ -14,6 +14,7 @@ var distributedTables = []component.DistributedTable{
 	{Name: "saga", Key: "id"},
 	{Name: "saga_result", Key: "saga", With: "saga"},
 	{Name: "saga_local", Key: "saga", With: "saga"},
+	{Name: "saga_signal", Key: "saga", With: "saga"},
 	{Name: "saga_audit", Key: "saga", With: "saga"},
 	{Name: "saga_engine"},
 }

@@ -97,8 +97,20 @@ func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
 		}
 	}
 	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
+	if err == nil {
+		err = j.sweepSignals(ctx)
+	}
 	if err != nil || len(owners) == 0 {
 		return n, err
 	}
 	return pgkit.Exec(ctx, j.db.Writer, j.query.EndLeases.Bind(pgx.NamedArgs{"owners": owners}))
+}
+
+// sweepSignals deletes old signals without a saga.
+func (j *Journal) sweepSignals(ctx context.Context) error {
+	if _, err := pgkit.Exec(ctx, j.db.Writer, j.query.SweepSignals.Bind(nil)); err != nil {
+		return err
+	}
+	_, err := pgkit.Exec(ctx, j.db.Writer, j.query.KeepSignals.Bind(pgx.NamedArgs{"retention": journal.SignalRetention}))
+	return err
 }

@@ -86,7 +86,7 @@ func TestDistribute(t *testing.T) {
 	look := distributedTables(t)
 	require.NoError(t, pgjournal.Distribute(t.Context(), look, ""), "a second time")
 	const together = `select count(distinct colocationid) from pg_dist_partition
-		where logicalrelid = any (array['saga', 'saga_result', 'saga_local', 'saga_audit']::regclass[])`
+		where logicalrelid = any (array['saga', 'saga_result', 'saga_local', 'saga_signal', 'saga_audit']::regclass[])`
 	require.Equal(t, 1, queryRow[int](t, look, together))
 
 	cfg := look.Config()

@@ -48,7 +48,7 @@ func TestJournal_separateCommits(t *testing.T) {
 type stock struct{ *pgkittest.Stock }
 
 // tables are those that a test fills.
-var tables = []string{"saga", "saga_result", "saga_local", "saga_engine", "saga_plan", "saga_audit"}
+var tables = []string{"saga", "saga_result", "saga_local", "saga_signal", "saga_engine", "saga_plan", "saga_audit"}
 
 func newStock(owner *testing.T) stock {
 	return stock{pgkittest.NewStock(owner, pgjournal.Migrate, tables...)}

@@ -190,7 +190,7 @@ func TestPrivacy_sharedCommits(t *testing.T) {
 func dumpTables(t *testing.T, look *pgxpool.Pool) string {
 	t.Helper()
 	var dump strings.Builder
-	for _, table := range []string{"saga", "saga_result", "saga_local", "saga_engine", "saga_plan", "saga_audit"} {
+	for _, table := range []string{"saga", "saga_result", "saga_local", "saga_signal", "saga_engine", "saga_plan", "saga_audit"} {
 		rows, err := look.Query(t.Context(), "select * from "+table)
 		require.NoError(t, err)
 		for rows.Next() {

@@ -25,8 +25,11 @@ type queries struct {
 	// for local steps
 	LocalBegin, LocalEnd, LocalBar, LocalUndo, LocalRead pgkit.Query
 
+	// for signals
+	Send, SendTx, Takes, Sent, ConfirmSent, EndWait, Signals, Unheard, Hear pgkit.Query
+
 	// for distributed tables
-	Enroll, Owners, EndLeases, LongLeases, BoundLease pgkit.Query `sql:"distributed"`
+	Enroll, Owners, EndLeases, LongLeases, BoundLease, SweepSignals, KeepSignals pgkit.Query `sql:"distributed"`
 
 	startForm, appendForm, finishForm form
 }

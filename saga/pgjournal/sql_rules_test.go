@@ -22,9 +22,9 @@ const (
 func TestSQL_rules(t *testing.T) {
 	t.Parallel()
 	pgkittest.SQLRules{
-		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_local", "saga_audit"}, Key: "id|saga", Keys: "ids",
+		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_local", "saga_signal", "saga_audit"}, Key: "id|saga", Keys: "ids",
 		AllShards: []string{"claimable", "list", "owners", "prune_audit", "reader_audit", "reader_browse", "reader_estimate", "reader_index", "reader_unfinished",
-			"stats", "sweep"},
+			"stats", "sweep", "sweep_signals", "keep_signals", "unheard"},
 		Breaches: map[string]map[string]string{
 			"append_results": {pgkittest.RuleUnnest: oneSaga},
 			"change":         {pgkittest.RuleUnnest: oneSaga},

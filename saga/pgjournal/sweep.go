@@ -8,16 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // forgotten is the time from the end of a lease to its sweep.
 const forgotten = 24 * time.Hour
 
+// signalBatch is how many old signals a sweep looks at.
+const signalBatch = 1000
+
 // auditBatch is how many lines of the audit log one statement deletes.
 const auditBatch = 1000
 
 // Sweep implements [journal.Journal], in one statement and one commit for sagas. If it deletes
-// fewer sagas than limit, it takes another statement for leases. A limit of about a thousand
+// fewer sagas than limit, it takes another statement for leases and old signals. A limit of about a thousand
 // keeps both short. It passes over sagas that a transaction holds, so that sweeps in several
 // processes share the work.
 func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
@@ -38,7 +42,9 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 			if j.cfg.Distributed {
 				return j.sweepLeases(ctx)
 			}
-			return pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{"age": forgotten}))
+			return pgkit.Exec(ctx, j.db.Writer, j.query.SweepEngines.Bind(pgx.NamedArgs{
+				"age": forgotten, "signals": int64(signalBatch), "retention": journal.SignalRetention,
+			}))
 		})
 	}
 	if err == nil {

@@ -30,4 +30,4 @@ type rule struct {
 	holds func(c *check)
 }
 
-var rules = slices.Concat(leaseRules, startRules, appendRules, claimRules, deferRules, changeRules, listRules, sweepRules, contextRules)
+var rules = slices.Concat(leaseRules, startRules, appendRules, claimRules, deferRules, changeRules, signalRules, listRules, sweepRules, contextRules)

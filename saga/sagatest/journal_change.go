@@ -495,6 +495,12 @@ func doneContextDoesNothing(c *check) {
 		}},
 		{"Read", func() error { _, err := c.journal.Read(ctx, live.ID); return err }},
 		{"ReadOutlines", func() error { _, err := c.journal.ReadOutlines(ctx, []journal.ID{live.ID, unowned.ID}); return err }},
+		{"Send", func() error {
+			return c.journal.Send(ctx, journal.Signal{ID: live.ID, Name: name, Value: value}, journal.Audit{})
+		}},
+		{"EndWait", func() error { _, err := c.journal.EndWait(ctx, owner(live), name); return err }},
+		{"Signals", func() error { _, err := c.journal.Signals(ctx, []journal.ID{live.ID}); return err }},
+		{"WakeSignalled", func() error { _, err := c.journal.WakeSignalled(ctx); return err }},
 		{"Sweep", func() error { _, err := c.journal.Sweep(ctx, 1); return err }},
 		{"Stats", func() error { _, err := c.journal.Stats(ctx); return err }},
 		{"List", func() error { _, err := c.journal.List(ctx, journal.ListRequest{Engine: engine, Limit: 1}); return err }},

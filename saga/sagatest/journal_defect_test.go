@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fanonce/fanonce/saga/journal"
@@ -484,6 +485,66 @@ var defects = []defect{
 			return log[:min(len(log), limit)], err
 		}
 	}, []string{"audit: the youngest first, as many as asked for"}},
+	{"keeps the latest signal", func(m *mutant) {
+		m.send = func(ctx context.Context, s journal.Signal, by journal.Audit) error {
+			err := m.Journal.Send(ctx, s, by)
+			if errors.Is(err, journal.ErrSignalReused) {
+				return nil
+			}
+			return err
+		}
+	}, []string{"signal: the first value of a name stays", "signal: one of 16 values wins, 20 times", "signal: in somebody's name it is in the audit log, once"}},
+	{"lets a signal and the end of its wait both take effect", func(m *mutant) {
+		m.end = func(ctx context.Context, o journal.Owner, name string) (journal.Signal, error) {
+			s, err := m.Journal.EndWait(ctx, o, name)
+			s.Value = nil
+			return s, err
+		}
+	}, []string{"signal: of a value and the end of the wait one counts, 20 times"}},
+	{"lets anybody end a wait", func(m *mutant) {
+		m.end = func(ctx context.Context, o journal.Owner, name string) (journal.Signal, error) {
+			s, err := m.Journal.EndWait(ctx, o, name)
+			if errors.Is(err, journal.ErrLeaseLost) {
+				err = nil
+			}
+			return s, err
+		}
+	}, []string{"signal: only the owner of a running saga ends a wait"}},
+	{"takes a signal for what is over", func(m *mutant) {
+		m.send = func(ctx context.Context, s journal.Signal, by journal.Audit) error {
+			err := m.Journal.Send(ctx, s, by)
+			if errors.Is(err, journal.ErrTooLate) {
+				return nil
+			}
+			return err
+		}
+	}, []string{"signal: it can come before its saga, and not when that is over", "signal: of a value and the end of the wait one counts, 20 times"}},
+	{"wakes nothing by a signal", func(m *mutant) {
+		var sent sync.Map
+		m.send = func(ctx context.Context, s journal.Signal, _ journal.Audit) error {
+			sent.Store(s.ID, s)
+			return nil
+		}
+		m.sent = func(context.Context, []journal.ID) (all []journal.Signal, _ error) {
+			sent.Range(func(_, s any) bool { all = append(all, s.(journal.Signal)); return true }) //nolint:forcetypeassert // it has only those
+			return all, nil
+		}
+	}, []string{"signal: it wakes what sleeps, and takes it from nobody", "signal: beside the write that gives a saga up it makes it due, 20 times"}},
+	{"leaves the signals of what it sweeps", func(m *mutant) {
+		var early sync.Map
+		m.send = func(ctx context.Context, s journal.Signal, by journal.Audit) error {
+			early.Store(s.ID, s)
+			return m.Journal.Send(ctx, s, by)
+		}
+		m.sent = func(_ context.Context, ids []journal.ID) (all []journal.Signal, _ error) {
+			for _, id := range ids {
+				if s, ok := early.Load(id); ok {
+					all = append(all, s.(journal.Signal)) //nolint:forcetypeassert // it has only those
+				}
+			}
+			return all, nil
+		}
+	}, []string{"signal: it is swept with its saga"}},
 	{"lists what is over", func(m *mutant) {
 		m.list = func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 			listed, err := m.Journal.List(ctx, req)

@@ -30,6 +30,9 @@ type mutant struct {
 	stats  func(ctx context.Context) (journal.Stats, error)
 	list   func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
 	change func(ctx context.Context, c journal.Change) (journal.Record, bool, error)
+	send   func(ctx context.Context, s journal.Signal, by journal.Audit) error
+	end    func(ctx context.Context, o journal.Owner, name string) (journal.Signal, error)
+	sent   func(ctx context.Context, ids []journal.ID) ([]journal.Signal, error)
 	audit  func(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error)
 }
 
@@ -115,6 +118,27 @@ func (m *mutant) Change(ctx context.Context, c journal.Change) (journal.Record, 
 		return m.change(ctx, c)
 	}
 	return m.Journal.Change(ctx, c)
+}
+
+func (m *mutant) Send(ctx context.Context, s journal.Signal, by journal.Audit) error {
+	if m.send != nil {
+		return m.send(ctx, s, by)
+	}
+	return m.Journal.Send(ctx, s, by)
+}
+
+func (m *mutant) EndWait(ctx context.Context, o journal.Owner, name string) (journal.Signal, error) {
+	if m.end != nil {
+		return m.end(ctx, o, name)
+	}
+	return m.Journal.EndWait(ctx, o, name)
+}
+
+func (m *mutant) Signals(ctx context.Context, ids []journal.ID) ([]journal.Signal, error) {
+	if m.sent != nil {
+		return m.sent(ctx, ids)
+	}
+	return m.Journal.Signals(ctx, ids)
 }
 
 func (m *mutant) Reader() journal.Reader {

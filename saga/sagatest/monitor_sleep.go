@@ -15,7 +15,9 @@ import (
 const setBack, atOnce = 4 * time.Hour, time.Hour
 
 // isCall reports whether the effects of the step are counted: it is a single call.
-func isCall(s saga.StepInfo) bool { return !s.IsFunction() && !s.IsSleep() && !s.Each }
+func isCall(s saga.StepInfo) bool {
+	return !s.IsFunction() && !s.IsSleep() && !s.IsAwait() && !s.Each
+}
 
 // checkSleeps notes what a write says of the saga's sleeps, and should not: another end than before, or that one ended
 // before its time or long after.

@@ -142,7 +142,7 @@ var functionTroubles = []trouble{
 
 // ofFunction returns the scenarios of a step whose function makes calls.
 func (e *explorer) ofFunction(s saga.StepInfo) []scenario {
-	if len(e.services) == 0 || s.IsSleep() {
+	if len(e.services) == 0 || !s.IsFunction() {
 		return nil
 	}
 	var all []scenario

@@ -243,6 +243,8 @@ func (d *Draft) checkPivot() {
 		case s.IsPivot || before[p.pivot.Index][s.Index]:
 		case !before[s.Index][p.pivot.Index]:
 			d.noteMisplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
+		case s.failsByTime():
+			d.noteMisplaced(s, "it runs after the pivot, and fails after its Timeout; make it Optional, or let it wait without a Timeout")
 		case !s.Retriable && !s.isSleep():
 			d.noteMisplaced(s, "it runs after the pivot and is not Retriable")
 		}
@@ -270,7 +272,7 @@ func (p *Plan) inferPivot(before [][]bool) {
 	}
 	for _, s := range p.Steps {
 		ahead, behind := before[only.Index][s.Index], before[s.Index][only.Index]
-		if s != only && !ahead && (!behind || !s.Retriable && !s.isSleep()) {
+		if s != only && !ahead && (!behind || !s.Retriable && !s.isSleep() || s.failsByTime()) {
 			return
 		}
 	}

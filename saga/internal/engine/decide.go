@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -198,6 +199,8 @@ func (p *progress) failure(now time.Time) *journal.Failure {
 		l := &p.forward[s.Index]
 		switch {
 		case l.isCompleted() && !p.isOutputMissing(s), l.isRunning(), l.isSkipped():
+		case l.isOver() && s.isAwait() && l.outcome == retry.NotSent:
+			return l.failure(task{s, false}, journal.ReasonTimeout)
 		case l.isOver():
 			return l.failure(task{s, false}, journal.ReasonStep)
 		case p.isEnabled(s) && p.isExhausted(s):

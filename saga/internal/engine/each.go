@@ -102,11 +102,11 @@ func (s *Step) nodes() []*Node {
 
 // compute returns what a step that makes no call is decided by: the items of an Each.
 func (s *Step) compute(known *Facts) any {
-	if !s.IsEach {
-		return s.Input.Eval(known)
-	}
 	if s.When != nil {
 		s.When.Eval(known) // it held, or panicked, and does so again
+	}
+	if !s.IsEach {
+		return s.Input.Eval(known)
 	}
 	return s.Split(s.Input.Eval(known))
 }

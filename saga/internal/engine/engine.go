@@ -67,7 +67,7 @@ func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 		deferrals: make(map[journal.PlanHash]deferral),
 		lookout:   newLookout(),
 	}
-	e.observe, e.onChange = c.Observe, e.evictOwner
+	e.observe, e.onChange, e.sent = c.Observe, e.evictOwner, e.onSent
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {
 		e.stop()
@@ -75,7 +75,7 @@ func Open(ctx context.Context, j journal.Journal, c Config) (*Engine, error) {
 	}
 	e.look()
 	e.reconcileSoon()
-	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted, e.lookOut} {
+	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted, e.lookOut, e.hearSignals} {
 		e.loops.Go(func() { loop(e.ctx) })
 	}
 	return e, nil

@@ -49,7 +49,8 @@ type execution struct {
 	confirmed time.Time // when the journal was asked last that said that the saga is the owner's
 	looked    time.Time // when, by the journal's clock, the record was read last; see hearVerbs
 	announced bool      // see announce
-	must      bool      // what is due must be written before anything else is begun
+	ear       ear
+	must      bool // what is due must be written before anything else is begun
 
 	// Set before over is closed.
 	final journal.Record // where the saga ended, or got stuck
@@ -79,7 +80,7 @@ type ending struct {
 
 func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, asked time.Time) *execution {
 	parent, err := parentKey(r)
-	return &execution{
+	x := &execution{
 		engine: e, lease: l, plan: p, record: *r, from: from, confirmed: asked,
 		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
@@ -87,6 +88,10 @@ func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, 
 		endings: make(chan *ending, 2*len(p.Steps)), over: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
+	if p.hasAwaits() {
+		x.ear.open()
+	}
+	return x
 }
 
 // now is the journal's clock, as far as this process can tell.
@@ -155,6 +160,7 @@ func (x *execution) execute() error {
 			return x.setAside(err)
 		}
 		d := x.progress.decide(x.now())
+		x.askAgain(&d)
 		if d.status == journal.Completed { // maybe without a call, by a person's word
 			if err := x.checkReadable(); err != nil {
 				return x.setAside(err)
@@ -216,6 +222,7 @@ func (x *execution) await(wake time.Time) {
 	case e := <-x.endings:
 		x.book(e)
 	case <-timeout:
+	case <-x.ear.rung:
 	case <-closing:
 	case <-x.gone:
 	case <-x.lease.ctx.Done():

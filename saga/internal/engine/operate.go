@@ -21,6 +21,7 @@ type Operator struct {
 	// onChange is told of each saga that a verb has changed. It returns when the execution
 	// that had the saga begins no further call, or with the error of ctx.
 	onChange func(ctx context.Context, was, now journal.Record) error
+	sent     func(journal.Signal) // is told of each signal that was stored; nil: nobody listens
 }
 
 // NewOperator returns the verbs for sagas in j, of which those of plans are known.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -63,20 +64,22 @@ type Step struct {
 
 	AttemptTimeout time.Duration
 	Timeout        time.Duration // 0: none of its own
+	Wait           time.Duration // of an await: how long; 0: until it is sent
 	Retention      time.Duration // 0: the callee judges
 	Policy         Policy
 
 	Call     func(ctx context.Context, c *Call) ([]byte, error)
 	UndoCall func(ctx context.Context, c *Call) error
 	Output   Form
-	Zero     []byte // the zero output
+	Of       reflect.Type // of an await: of the value
+	Zero     []byte       // the zero output
 }
 
 // An Address is where a call goes, and what its key is derived from.
 type Address struct {
 	Service, Operation string
 	Discriminators     []string
-	Shape              string // "POST /path", function, or that of a sleep
+	Shape              string // "POST /path", function, or that of a sleep or await
 }
 
 // Function is the shape of a step or undo without an operation.

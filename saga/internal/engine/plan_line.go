@@ -40,9 +40,9 @@ func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
 //	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ optional][ conditional][ each][ undo NAME SHAPE][ after NAME, NAME]
 //
 // A name has the discriminators in brackets, see [Address.Name]. Only a quoted one can have a comma
-// or a bracket. A shape has no space but the one behind its method. That of a sleep is a word, which older builds do not
-// know: they leave the saga to others. A sleep has no undo, and no mark but conditional. The last discriminator of an each
-// is a star.
+// or a bracket. A shape has no space but the one behind its method. That of a sleep or await is a word, which older builds do
+// not know: they leave the saga to others. It has no undo, and no mark but conditional, and optional for an await. The last
+// discriminator of an each is a star.
 func (p *Plan) line(s *Step) string {
 	var b strings.Builder
 	b.WriteString(s.Name + " " + s.Address.Shape)
@@ -145,7 +145,8 @@ func (l *line) parse(s *Step) (after []string, err error) {
 	}
 	s.Name = s.Address.Name()
 	for _, m := range s.marks() {
-		*m.is = (!s.isSleep() || m.is == &s.Conditional) && l.word(m.text)
+		can := !s.isSleep() || m.is == &s.Conditional || m.is == &s.Optional && s.isAwait()
+		*m.is = can && l.word(m.text)
 	}
 	if s.IsEach && (s.IsPivot || !s.Address.isOfAll()) {
 		return nil, fmt.Errorf("%s is an each, and is the pivot or without a star", s.Name)
@@ -205,7 +206,7 @@ func (l *line) cut(text string) (ok bool) {
 
 var (
 	nameSyntax  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._/-]*?)\.([A-Za-z0-9][A-Za-z0-9._/-]*)`)
-	shapeSyntax = regexp.MustCompile(`^ (function|sleep-until|sleep|[A-Z]+ /[^ ]*)`)
+	shapeSyntax = regexp.MustCompile(`^ (function|sleep-until|sleep|await|[A-Z]+ /[^ ]*)`)
 	plainSyntax = regexp.MustCompile(`^[^",\[\]]*`)
 )
 

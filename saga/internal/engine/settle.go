@@ -61,6 +61,9 @@ func (x *execution) settle(d decision) error {
 	}
 	if sleeps {
 		x.engine.wakes.add(time.Now().Add(d.wake.Sub(x.now())))
+		if x.ear.hasNews() {
+			x.engine.look()
+		}
 		return errAsleep
 	}
 	return nil

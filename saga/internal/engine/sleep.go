@@ -16,10 +16,12 @@ const (
 	SleepUntil = "sleep-until" // its input is a time.Time
 )
 
-// MakesNoCall reports whether nothing is called at the address: it is that of a sleep.
-func (a Address) MakesNoCall() bool { return a.Shape == SleepFor || a.Shape == SleepUntil }
+// MakesNoCall reports whether nothing is called at the address: it is that of a sleep, or of the wait for a signal.
+func (a Address) MakesNoCall() bool {
+	return a.Shape == SleepFor || a.Shape == SleepUntil || a.Shape == AwaitSignal
+}
 
-// isSleep reports whether the step makes no call, and ends by time alone.
+// isSleep reports whether the step makes no call, and ends by time, or by a signal that it awaits.
 func (s *Step) isSleep() bool { return s.Address.MakesNoCall() }
 
 // CheckSleep returns what is wrong with the input of a sleep, at the time now.
@@ -53,6 +55,9 @@ func (p *Plan) markSleeps(before [][]bool) {
 		}
 		p.sleeps = append(p.sleeps, s)
 		s.pastReturn = false
+		if s.failsByTime() { // checkPivot and checkUndos see to it that it comes before those
+			continue
+		}
 		for _, other := range p.Steps {
 			stays := other.isBare() || other.IsPivot || other.isForwardOnly()
 			s.pastReturn = s.pastReturn || stays && !before[other.Index][s.Index]
@@ -64,7 +69,12 @@ func (p *Plan) markSleeps(before [][]bool) {
 // known, and ends those that are over. The steps that are not to run are skipped before.
 func (x *execution) moveSleeps() error {
 	p := x.progress
-	if len(p.plan.sleeps) == 0 || p.status != journal.Running || p.cancel && !p.isCommitted() {
+	if len(p.plan.sleeps) == 0 {
+		return nil
+	}
+	x.ear.waits.Store(false)
+	x.ear.hear()
+	if p.status != journal.Running || p.cancel && !p.isCommitted() {
 		return nil
 	}
 	if err := x.checkReadable(); err != nil {
@@ -90,8 +100,11 @@ func (x *execution) moveSleeps() error {
 func (x *execution) moveSleep(s *Step) (ended bool, err error) {
 	p, now := x.progress, x.now()
 	l := &p.forward[s.Index]
-	if l.isEnded() {
+	switch {
+	case l.isEnded():
 		return false, nil
+	case s.isAwait():
+		return x.moveAwait(s)
 	}
 	if l.retryAt.IsZero() {
 		input, err := x.inputOf(s)

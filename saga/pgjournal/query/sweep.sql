@@ -1,8 +1,8 @@
--- Sweep deletes at most @limit sagas that are past their retention, with their results and calls. It
+-- Sweep deletes at most @limit sagas that are past their retention, with their results, calls and signals. It
 -- returns one row: the number of deleted sagas. The next sweep deletes sagas that are locked now.
 -- statement_timestamp() is one instant for the whole statement, so that the index is searched up
--- to it and no further. Results and the calls of local steps are found by an array: without
--- statistics a join would read them all.
+-- to it and no further. What belongs to the sagas is found by an array: without statistics a join would read
+-- it all.
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(
@@ -22,6 +22,9 @@ with dead as (
   where saga = any (array(select id from dead))
 ), locals as (
   delete from /*schema*/saga_local
+  where saga = any (array(select id from dead))
+), signals as (
+  delete from /*schema*/saga_signal
   where saga = any (array(select id from dead))
 )
 select count(*) from dead

@@ -29,12 +29,13 @@ $$;
 alter table saga owner to fanonce_owner;
 alter table saga_result owner to fanonce_owner;
 alter table saga_local owner to fanonce_owner;
+alter table saga_signal owner to fanonce_owner;
 alter table saga_engine owner to fanonce_owner;
 alter table saga_plan owner to fanonce_owner;
 alter table saga_audit owner to fanonce_owner;
 alter table saga_version owner to fanonce_owner;
 
-revoke all on saga, saga_result, saga_local, saga_engine, saga_plan, saga_audit, saga_version from public, fanonce_runtime, fanonce_observer;
+revoke all on saga, saga_result, saga_local, saga_signal, saga_engine, saga_plan, saga_audit, saga_version from public, fanonce_runtime, fanonce_observer;
 
 -- A service starts, runs, reads and sweeps sagas. It cannot change the columns that a saga was
 -- started with.
@@ -44,6 +45,8 @@ grant update (fence, engine, first_claimed_at, deadline_at, failed_at, resumed_a
 grant select, insert, delete on saga_result to fanonce_runtime;
 -- A call that was committed, or refused, stays so until its saga is swept.
 grant select, insert, delete, update (undone, output) on saga_local to fanonce_runtime;
+-- The first value that a saga was sent stays.
+grant select, insert, delete, update (woken, check_at) on saga_signal to fanonce_runtime;
 grant select, insert, delete, update (lease_until, has_left, lease) on saga_engine to fanonce_runtime;
 -- A plan never changes: running sagas were started with it.
 grant select, insert on saga_plan to fanonce_runtime;

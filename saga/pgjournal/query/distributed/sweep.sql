@@ -1,4 +1,4 @@
--- Sweep deletes at most @limit sagas that are past their retention, with their results and calls. It returns
+-- Sweep deletes at most @limit sagas that are past their retention, with their results, calls and signals. It returns
 -- one row: the number of deleted sagas. It reads IDs first, and deletes by ID: a distributed table
 -- cannot pass over locked rows. So it waits for locked sagas.
 with dead as (
@@ -19,5 +19,9 @@ with dead as (
   delete from /*schema*/saga_local l
   using dead
   where l.saga = dead.id
+), signals as (
+  delete from /*schema*/saga_signal g
+  using dead
+  where g.saga = dead.id
 )
 select count(*) from dead
