@@ -84,6 +84,7 @@ func DecodeStrictly(data []byte, v any) error {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // as Decode, which takes a number that no float64 holds
 	d.DisallowUnknownFields()
 	err := d.Decode(reflect.New(reflect.TypeOf(v).Elem()).Interface())
 	if err == nil {

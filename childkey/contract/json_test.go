@@ -176,6 +176,8 @@ func TestDecodeStrictly(t *testing.T) {
 		require.ErrorIs(t, err, contract.ErrBody, data)
 		require.False(t, errors.As(err, new(*contract.MemberError)), data)
 	}
+	var number struct{ N any }
+	require.NoError(t, contract.DecodeStrictly([]byte(`{"n":1e999}`), &number), "what Decode takes, without a member too many")
 	require.NoError(t, contract.DecodeStrictly(nil, &struct{}{}))
 	require.ErrorAs(t, contract.DecodeStrictly([]byte(`{"price":1}`), &struct{}{}), new(*contract.MemberError))
 }
