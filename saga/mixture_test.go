@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,17 +15,29 @@ import (
 	"github.com/fanonce/fanonce/saga"
 )
 
-// A part is one step of a mixture: a call, or a sleep.
+// A part is one step of a mixture: a call, an Each with a call for each unit, or a sleep.
 type part struct {
-	sleeps               time.Duration // 0: it is a call
-	data, after          []int         // parts before it, whose outputs it needs or not
-	unmet                bool          // it has a condition, which does not hold
-	optional, refused    bool
-	lasts                time.Duration
-	done, undone, barred bool
+	sleeps      time.Duration // 0: it calls
+	data, after []int         // parts before it, whose outputs it needs or not
+	unmet       bool          // it has a condition, which does not hold
+	optional    bool
+	isEach      bool
+	lasts       time.Duration
+	units       []*unit // one, unless it is an Each
 }
 
-// A mixture is a random saga of sleeps and of calls with conditions, which may be optional or refused. All have an undo.
+// A unit is what a call does.
+type unit struct{ refused, done, undone, barred bool }
+
+// has reports whether any unit of the part is as is says.
+func (p *part) has(is func(u *unit) bool) bool { return slices.ContainsFunc(p.units, is) }
+
+func isRefused(u *unit) bool  { return u.refused }
+func isMissing(u *unit) bool  { return !u.done }
+func isStanding(u *unit) bool { return u.done && !u.undone }
+
+// A mixture is a random saga of sleeps, and of calls with conditions, which may be for items, optional or refused. All have an
+// undo.
 type mixture struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -40,7 +53,15 @@ func mix(random *rand.Rand) *mixture {
 		if random.IntN(4) == 0 {
 			p.sleeps = time.Duration(1+random.IntN(100)) * time.Second // a lease is shorter than some
 		} else {
-			p.unmet, p.optional, p.refused = random.IntN(5) == 0, random.IntN(3) == 0, random.IntN(8) == 0
+			p.unmet, p.isEach = random.IntN(5) == 0, random.IntN(3) == 0
+			p.optional = !p.isEach && random.IntN(3) == 0
+			n := 1
+			if p.isEach {
+				n = random.IntN(4)
+			}
+			for range n {
+				p.units = append(p.units, &unit{refused: random.IntN(8) == 0})
+			}
 		}
 		for before := range i {
 			switch of := m.parts[before]; random.IntN(4) {
@@ -65,11 +86,11 @@ func (m *mixture) isSkipped(i int) bool {
 			return true
 		}
 	}
-	return p.unmet || p.optional && p.refused
+	return p.unmet || p.optional && p.has(isRefused)
 }
 
 // fails reports whether the saga is to fail of part i.
-func (m *mixture) fails(i int) bool { return m.parts[i].refused && !m.isSkipped(i) }
+func (m *mixture) fails(i int) bool { return m.parts[i].has(isRefused) && !m.isSkipped(i) }
 
 func (m *mixture) runsAfter(i, before int) bool {
 	for _, b := range append(m.parts[i].after, m.parts[i].data...) {
@@ -84,60 +105,68 @@ func (m *mixture) complain(format string, a ...any) {
 	m.wrong = append(m.wrong, fmt.Sprintf(format, a...))
 }
 
-// call is what part i does. Its input counts the parts that it needs, and all that these need.
-func (m *mixture) call(i int) func(context.Context, saga.Call[int]) (int, error) {
+// A share is the input of a unit's call: which one it is, and what all units of the part get.
+type share struct{ Unit, In int }
+
+// call is what the units of part i do. In counts the parts that it needs, and all that these need, with an Each for each of its items.
+func (m *mixture) call(i int) func(context.Context, saga.Call[share]) (int, error) {
 	p := m.parts[i]
-	return func(_ context.Context, call saga.Call[int]) (int, error) {
+	return func(_ context.Context, call saga.Call[share]) (int, error) {
 		time.Sleep(p.lasts)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		want := 1
-		for _, before := range p.data {
-			want += m.weightOf(before)
-		}
-		if call.Input != want {
-			m.complain("%d got %d, want %d", i, call.Input, want)
-		}
-		for _, before := range append(p.data, p.after...) {
-			of := m.parts[before]
-			switch {
-			case of.sleeps > 0 && time.Since(m.started) < of.sleeps:
-				m.complain("%d ran before the sleep %d was over", i, before)
-			case of.sleeps == 0 && !m.isSkipped(before) && !of.done:
-				m.complain("%d ran before %d was done", i, before)
-			}
-		}
-		switch {
-		case p.unmet:
-			m.complain("%d ran though its condition does not hold", i)
-		case p.barred: // as a callee says to a late copy of a call
+		m.checkBegun(i, call.Input.In)
+		switch u := p.units[call.Input.Unit]; {
+		case u.barred: // as a callee says to a late copy of a call
 			return 0, saga.Rejected(errors.New("undone"))
-		case p.refused:
+		case u.refused:
 			return 0, saga.Rejected(errors.New("no"))
+		default:
+			u.done = true
 		}
-		p.done = true
-		return want, nil
+		return call.Input.In, nil
 	}
 }
 
-func (m *mixture) weightOf(i int) int {
+// checkBegun looks whether part i may run with that input.
+func (m *mixture) checkBegun(i, in int) {
+	p := m.parts[i]
+	if p.unmet {
+		m.complain("%d ran though its condition does not hold", i)
+	}
+	if want := m.inputOf(i); in != want {
+		m.complain("%d got %d, want %d", i, in, want)
+	}
+	for _, before := range append(p.data, p.after...) {
+		of := m.parts[before]
+		switch {
+		case of.sleeps > 0 && time.Since(m.started) < of.sleeps:
+			m.complain("%d ran before the sleep %d was over", i, before)
+		case !m.isSkipped(before) && of.has(isMissing):
+			m.complain("%d ran before %d was done", i, before)
+		}
+	}
+}
+
+func (m *mixture) inputOf(i int) int {
 	n := 1
 	for _, before := range m.parts[i].data {
-		n += m.weightOf(before)
+		n += len(m.parts[before].units) * m.inputOf(before)
 	}
 	return n
 }
 
-func (m *mixture) undo(i int) func(context.Context, saga.UndoCall[int, int]) error {
-	return func(context.Context, saga.UndoCall[int, int]) error {
+func (m *mixture) undo(i int) func(context.Context, saga.UndoCall[share, int]) error {
+	return func(_ context.Context, undo saga.UndoCall[share, int]) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for other, p := range m.parts {
-			if p.done && !p.undone && m.runsAfter(other, i) {
+			if p.has(isStanding) && m.runsAfter(other, i) {
 				m.complain("%d was undone before %d", i, other)
 			}
 		}
-		m.parts[i].barred, m.parts[i].undone = true, m.parts[i].done
+		u := m.parts[i].units[undo.Input.Unit]
+		u.barred, u.undone = true, u.done
 		return nil
 	}
 }
@@ -151,25 +180,59 @@ func (m *mixture) define() *saga.Definition[int, nothing] {
 			for k, b := range p.after {
 				before[k] = refs[b]
 			}
-			if p.sleeps > 0 {
-				refs[i] = saga.Sleep(b, fmt.Sprintf("p%d.sleep", i), saga.Const(b, p.sleeps)).After(before...)
-				continue
-			}
 			in := b.Input()
 			for _, d := range p.data {
 				in = saga.Map2(in, outputs[d], func(a, b int) int { return a + b })
 			}
-			ref := saga.StepFunc(b, fmt.Sprintf("p%d.do", i), in, m.call(i)).UndoFunc(fmt.Sprintf("p%d.undo", i), m.undo(i)).
-				After(before...).Retention(20 * saga.DefaultUndoBudget)
-			if p.optional {
-				ref.Optional()
+			switch {
+			case p.sleeps > 0:
+				refs[i] = saga.Sleep(b, fmt.Sprintf("p%d.sleep", i), saga.Const(b, p.sleeps)).After(before...)
+			case p.isEach:
+				ref := m.each(b, i, in).After(before...)
+				refs[i], outputs[i] = ref, saga.Map(ref.Output(), sum)
+			default:
+				ref := m.step(b, i, in).After(before...)
+				refs[i], outputs[i] = ref, ref.Output()
 			}
-			if p.unmet || m.random.IntN(4) == 0 {
-				ref.When(saga.Map(b.Input(), func(int) bool { return !p.unmet }))
-			}
-			refs[i], outputs[i] = ref, ref.Output()
 		}
 	})
+}
+
+func (m *mixture) step(b *saga.Builder[int, nothing], i int, in saga.Value[int]) *saga.StepRef[share, int] {
+	p := m.parts[i]
+	ref := saga.StepFunc(b, fmt.Sprintf("p%d.do", i), saga.Map(in, func(in int) share { return share{0, in} }), m.call(i)).
+		UndoFunc(fmt.Sprintf("p%d.undo", i), m.undo(i)).Retention(20 * saga.DefaultUndoBudget)
+	if p.optional {
+		ref.Optional()
+	}
+	if p.unmet || m.random.IntN(4) == 0 {
+		ref.When(saga.Map(b.Input(), func(int) bool { return !p.unmet }))
+	}
+	return ref
+}
+
+func (m *mixture) each(b *saga.Builder[int, nothing], i int, in saga.Value[int]) *saga.EachRef[share, int] {
+	p := m.parts[i]
+	items := saga.Map(in, func(in int) []share {
+		all := make([]share, len(p.units))
+		for k := range all {
+			all[k] = share{k, in}
+		}
+		return all
+	})
+	ref := saga.EachFunc(b, fmt.Sprintf("p%d.do", i), items, func(s share) string { return fmt.Sprint("u", s.Unit) }, m.call(i)).
+		UndoFunc(fmt.Sprintf("p%d.undo", i), m.undo(i)).Retention(20 * saga.DefaultUndoBudget)
+	if p.unmet || m.random.IntN(4) == 0 {
+		ref.When(saga.Map(b.Input(), func(int) bool { return !p.unmet }))
+	}
+	return ref
+}
+
+func sum(all []int) (n int) {
+	for _, v := range all {
+		n += v
+	}
+	return n
 }
 
 // Constructs stand beside each other in random graphs, under deploys: each engine is closed after a random time, and another
@@ -221,15 +284,16 @@ func TestRun_randomConstructs(t *testing.T) {
 				compensated++
 			}
 			for i, p := range m.parts {
-				switch {
-				case p.sleeps > 0:
-				case m.isSkipped(i):
-					skipped++
-					require.False(s, p.done, "seed %d: part %d was to be skipped", seed, i)
-				case err == nil:
-					require.True(s, p.done && !p.undone, "seed %d: part %d of a completed saga", seed, i)
-				default:
-					require.Equal(s, p.done, p.undone, "seed %d: part %d of a compensated saga", seed, i)
+				for _, u := range p.units {
+					switch {
+					case m.isSkipped(i):
+						skipped++
+						require.False(s, u.done, "seed %d: part %d was to be skipped", seed, i)
+					case err == nil:
+						require.True(s, u.done && !u.undone, "seed %d: part %d of a completed saga", seed, i)
+					default:
+						require.Equal(s, u.done, u.undone, "seed %d: part %d of a compensated saga", seed, i)
+					}
 				}
 			}
 		})
@@ -237,5 +301,5 @@ func TestRun_randomConstructs(t *testing.T) {
 	require.NotZero(t, completed)
 	require.NotZero(t, compensated)
 	require.NotZero(t, skipped)
-	t.Logf("%d completed, %d compensated, %d parts skipped", completed, compensated, skipped)
+	t.Logf("%d completed, %d compensated, %d units skipped", completed, compensated, skipped)
 }
