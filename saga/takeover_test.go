@@ -406,7 +406,7 @@ func TestVersions(t *testing.T) {
 		second := s.open(next)
 		time.Sleep(5 * time.Minute)
 		require.Equal(s, journal.Running, s.read("old").Status)
-		require.Positive(s, s.events.count(saga.EventDeferred))
+		require.ErrorContains(s, s.events.first(saga.EventDeferred).Err, "keep each version in Config.Definitions")
 		_, err = next.Run(s.Context(), second, key(s.T, "old"), basket)
 		require.ErrorIs(s, err, saga.ErrNoDefinition)
 		_, err = next.Run(s.Context(), second, key(s.T, "new"), basket)

@@ -2,12 +2,15 @@ package pgjournal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -27,10 +30,22 @@ func (j *Journal) Plan(ctx context.Context, plan journal.PlanRecord) (journal.Pl
 		return ok, err
 	})
 	if err != nil {
-		return journal.PlanRecord{}, wrap("plan", err)
+		return journal.PlanRecord{}, wrap("plan", j.whyRefused(ctx, err))
 	}
 	found, err := j.readPlan(ctx, plan.Name, plan.Version)
 	return found, wrap("plan", err)
+}
+
+// whyRefused returns what is wrong with the tables, if that is why the server refused the first statement of an engine.
+func (j *Journal) whyRefused(ctx context.Context, err error) error {
+	if !isRefused(err) {
+		return err
+	}
+	found := j.db.Check(ctx)
+	if errors.As(found, new(*component.SchemaError)) || errors.Is(found, ErrPrivilege) {
+		return errtext.Mark(found, journal.ErrRefused)
+	}
+	return err
 }
 
 // ReadPlan implements [journal.OperatorJournal].

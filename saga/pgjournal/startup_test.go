@@ -267,7 +267,9 @@ func TestOpen_doesNotWaitForWhatStaysSo(t *testing.T) {
 	s := newcomerAt(t, newCallees(t), look.Config().ConnString())
 	bare, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
-	require.ErrorIs(t, s.runOn(t, ctx, bare), journal.ErrRefused, "there are no tables")
+	err = s.runOn(t, ctx, bare)
+	require.ErrorIs(t, err, journal.ErrRefused, "there are no tables")
+	require.ErrorIs(t, err, pgjournal.ErrSchemaMissing, "and its text says what to do")
 	bare.Close()
 	require.ErrorIs(t, s.runOn(t, ctx, bare), journal.ErrRefused, "the journal is closed")
 

@@ -102,6 +102,9 @@ func (e *Engine) lookForOwn(ctx context.Context, l *lease, seen map[journal.ID]s
 	return next, err
 }
 
+// errNoVersion is why sagas of a plan that this engine lacks wait.
+var errNoVersion = fmt.Errorf("%w here: keep each version in Config.Definitions until its sagas have ended", ErrNoDefinition)
+
 // countDeferred counts the unowned sagas without a definition in this engine.
 func (e *Engine) countDeferred(ctx context.Context, l *lease) error {
 	st, err := e.journal.Stats(ctx)
@@ -120,7 +123,7 @@ func (e *Engine) countDeferred(ctx context.Context, l *lease) error {
 	}
 	for plan, n := range st.UnownedOf {
 		if e.plans[plan] == nil {
-			deferred, why = deferred+int(n), cmp.Or(why, ErrNoDefinition)
+			deferred, why = deferred+int(n), cmp.Or(why, errNoVersion)
 		}
 	}
 	e.tellDeferred(l, deferred, why)

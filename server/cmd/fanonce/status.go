@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,9 +110,7 @@ func (a *app) look(ctx context.Context, src source) statusRow {
 	if err := a.lookInto(ctx, src, &row); err != nil {
 		row.Status, row.Error = statusUnreadable, oneLine(err.Error())
 	}
-	for _, n := range []*int64{row.Unknown, row.Quarantined, row.DeadLetters, row.StuckSagas} {
-		row.needs = row.needs || n != nil && *n > 0
-	}
+	row.needs = slices.ContainsFunc([]*int64{row.Unknown, row.Quarantined, row.DeadLetters, row.StuckSagas}, isSome)
 	if row.needs {
 		row.Status = statusNeeds
 	}
@@ -220,9 +219,28 @@ func (a *app) printStatus(out *statusOut) error {
 	if err := t.flush(); err != nil || !out.NeedsPerson {
 		return err
 	}
-	_, err := fmt.Fprintln(a.stdout, "Type: fanonce keys list, fanonce keys list --state dead-letter, or fanonce saga list")
+	_, err := fmt.Fprintln(a.stdout, "Type:", strings.Join(listsFor(out.Stores), "; "))
 	return err
 }
+
+// listsFor returns the commands that list what needs a person.
+func listsFor(rows []statusRow) (commands []string) {
+	for _, list := range []struct {
+		command string
+		numbers func(r *statusRow) []*int64
+	}{
+		{"fanonce keys list", func(r *statusRow) []*int64 { return []*int64{r.Unknown, r.Quarantined} }},
+		{"fanonce keys list --state dead-letter", func(r *statusRow) []*int64 { return []*int64{r.DeadLetters} }},
+		{"fanonce saga list", func(r *statusRow) []*int64 { return []*int64{r.StuckSagas} }},
+	} {
+		if slices.ContainsFunc(rows, func(r statusRow) bool { return slices.ContainsFunc(list.numbers(&r), isSome) }) {
+			commands = append(commands, list.command)
+		}
+	}
+	return commands
+}
+
+func isSome(n *int64) bool { return n != nil && *n > 0 }
 
 // orUnknown is a number for a table; "" if it is not known.
 func orUnknown(n *int64) string {

@@ -35,7 +35,9 @@ func TestStatus(t *testing.T) {
 	execute(t, busy, "update idempotency_attention set created_at = created_at - interval '2 h'")
 	execute(t, busy, "update idempotency set created_at = created_at - interval '2 h'")
 	execute(t, busy, "update saga set created_at = created_at - interval '3 days 1 h'")
-	require.Regexp(t, `2h\dm +3d1h`, on(t, busy, "status").requireCode(t, 1).stdout)
+	said := on(t, busy, "status").requireCode(t, 1).stdout
+	require.Regexp(t, `2h\dm +3d1h`, said)
+	require.Contains(t, said, "Type: fanonce keys list; fanonce saga list\n", "there is no dead letter")
 	r := on(t, "", "status", "--json", "--store", "a="+calm, "--store", "b="+busy, "--store", "c="+nowhere, "--store", "d="+empty).requireCode(t, 1)
 	doc := parse[statusDoc](t, r)
 	require.True(t, doc.NeedsPerson)
