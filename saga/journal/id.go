@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"strings"
 
 	"github.com/fanonce/fanonce/childkey"
 )
@@ -31,6 +33,18 @@ func IDOf(scope, definition string, key childkey.Key) ID {
 
 // String returns the ID in hex.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseID returns the ID in text: the hex digits of [ID.String], or those of a UUID. An error means that text is no ID.
+func ParseID(text string) (id ID, err error) {
+	digits := strings.ReplaceAll(text, "-", "")
+	if len(digits) == hex.EncodedLen(len(id)) {
+		_, err = hex.Decode(id[:], []byte(digits))
+	}
+	if err != nil || len(digits) != hex.EncodedLen(len(id)) {
+		return ID{}, fmt.Errorf("saga: %.64q is no ID, which has 32 hex digits", text)
+	}
+	return id, nil
+}
 
 // An EngineID names one life of an engine: it is random, and an engine whose
 // lease ran out goes on under another one.

@@ -1,10 +1,13 @@
 package journal_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/journal"
 )
@@ -25,5 +28,21 @@ func TestFailure_String(t *testing.T) {
 		"a.b Rejected: sold-out":        {Step: "a.b", Outcome: retry.Rejected, Code: "sold-out", Problem: "No tea is left."},
 	} {
 		require.Equal(t, want, f.String())
+	}
+}
+
+// A client that was told the ID of its saga asks by it.
+func TestParseID(t *testing.T) {
+	t.Parallel()
+	id := journal.IDOf("tenant", "checkout", childkey.MustParse("order-1"))
+	for _, text := range []string{id.String(), strings.ToUpper(id.String()), uuid.UUID(id).String()} {
+		parsed, err := journal.ParseID(text)
+		require.NoError(t, err)
+		require.Equal(t, id, parsed)
+	}
+	for _, text := range []string{"", "order-1", id.String()[1:], id.String() + "00", "z" + id.String()[1:]} {
+		parsed, err := journal.ParseID(text)
+		require.ErrorContains(t, err, "32 hex digits", text)
+		require.Zero(t, parsed)
 	}
 }

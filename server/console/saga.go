@@ -91,7 +91,7 @@ func entryState(e *journal.Entry) string {
 func (c *Console) saga(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s, ok := c.journal(q.Get("in"))
-	id, err := parseSagaID(q.Get("id"))
+	id, err := journal.ParseID(q.Get("id"))
 	if !ok || err != nil {
 		c.fail(w, r, http.StatusNotFound, "The console has no such journal, or the address names no ID.")
 		return

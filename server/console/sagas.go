@@ -224,9 +224,3 @@ func parseSagaCursor(text string) (journal.Cursor, error) {
 	c, err := parseCursor(text)
 	return journal.Cursor{CreatedAt: c.CreatedAt, ID: journal.ID(c.ID)}, err
 }
-
-// parseSagaID reads the ID of a saga.
-func parseSagaID(text string) (journal.ID, error) {
-	id, err := store.ParseID(text)
-	return journal.ID(id), err
-}
