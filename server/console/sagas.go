@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/saga/journal"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // sagasData is a list of sagas of one journal.
