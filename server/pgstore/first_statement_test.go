@@ -388,6 +388,7 @@ func TestTx_noConnection(t *testing.T) {
 	_, err := pgstore.Tx(ctx).Exec(ctx, insertEntry, 1)
 	require.ErrorIs(t, err, pgstore.ErrTxFailed)
 	require.Nil(t, pgstore.Tx(ctx).Conn())
+	require.ErrorIs(t, tx.Err(), store.ErrTxAbandoned, "the handler did not want to wait, which says nothing of the pool")
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed)
 	require.NoError(t, s.Settle(t.Context(), o, completion))
 }

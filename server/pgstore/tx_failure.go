@@ -102,7 +102,7 @@ func (t *tx) neverBegan() error {
 	switch {
 	case t.verdict != nil: // a conflict
 		return t.verdict
-	case t.unheld, errors.Is(t.cause, ErrTxEnded):
+	case errors.Is(t.cause, ErrTxEnded), t.unheld && !errors.Is(t.cause, context.Canceled):
 		return t.failure()
 	case t.abandoned:
 		return lost(true)
