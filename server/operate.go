@@ -261,7 +261,7 @@ func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
 // Reconcile makes an Opaque key unknown once its owner has been dead for a [Config].Lease, as the next call with the key
 // would: people and alerts then see it although nobody calls. A key whose owners died too often becomes quarantined.
 // It does so for the keys of every guard over the store, at most 1,000 in one call, and not while the store takes too long
-// to find them ([store.ErrTooSlow]): distributed tables with millions of Opaque records do.
+// to find them ([store.ErrTooSlow]).
 //
 // Then it asks the routes' Reconcile about the Opaque runs that died or failed and are
 // due, one after the other. One call asks about at most 1,000 runs. The next

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -164,6 +165,45 @@ func testCountIsBounded(t *testing.T, look *pgxpool.Pool) {
 	require.NoError(t, err)
 	require.Equal(t, store.Attention{Unknown: 2499, Oldest: got.Oldest}, got, "2,500 notes, of which one is stale")
 	require.InDelta(t, time.Hour, got.Oldest, float64(5*time.Minute))
+}
+
+// A list of dead runs looks at the youngest Opaque records, and a sweep notes what is older.
+func TestAttention_deadRunsThatAreOld(t *testing.T) {
+	t.Parallel()
+	testDeadRunsThatAreOld(t, pgtest.NewPool(t, pgstore.Migrate), 10_000)
+}
+
+func TestDistributed_deadRunsThatAreOld(t *testing.T) {
+	t.Parallel()
+	testDeadRunsThatAreOld(t, distributedPool(t), 1000)
+}
+
+func testDeadRunsThatAreOld(t *testing.T, look *pgxpool.Pool, young int) {
+	t.Helper()
+	exec(t, look, `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at)
+		select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, gen_random_uuid(), 1, case when n in (1, 2, $1 + 10) then 1 else 2 end, 3, 1,
+			now() - interval '10 h' + n * interval '1 s', now() - interval '1 h', now() + interval '1 h'
+		from generate_series(1, $1 + 20) n`, young)
+	s := openOn(t, look, pgstore.Config{})
+	listed := func(req store.ListRequest) (keys []string) {
+		t.Helper()
+		req.States, req.Limit = []store.State{store.StateInProgress}, 10
+		found, err := s.Reader().List(t.Context(), req)
+		require.NoError(t, err)
+		for _, r := range found {
+			keys = append(keys, strings.TrimLeft(r.ID.String(), "0-"))
+		}
+		return keys
+	}
+	require.Equal(t, []string{fmt.Sprint(young + 10)}, listed(store.ListRequest{}), "a young one")
+	_, err := s.Sweep(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []string{"1", "2", fmt.Sprint(young + 10)}, listed(store.ListRequest{}))
+	first, err := s.Reader().List(t.Context(), store.ListRequest{States: []store.State{store.StateInProgress}, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2", fmt.Sprint(young + 10)}, listed(store.ListRequest{After: first[0].Cursor()}))
+	exec(t, look, "update idempotency set lease_until = now() + interval '1 h' where key = '00000000-0000-0000-0000-000000000002'")
+	require.Equal(t, []string{"1", fmt.Sprint(young + 10)}, listed(store.ListRequest{}), "one that lives after all")
 }
 
 // The step to version 2 finds the keys that need a person at that time. The sweep finds those of programs of version 1

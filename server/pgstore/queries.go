@@ -33,7 +33,7 @@ type queries struct {
 	ReadPartitioned, ReadManyPartitioned                                             pgkit.Query
 
 	// for distributed tables
-	SweepKeys, AnswerKeys pgkit.Query `sql:"distributed"`
+	SweepKeys, AnswerKeys, NoteDead pgkit.Query `sql:"distributed"`
 
 	schema      string // empty: the search_path finds the tables
 	distributed bool

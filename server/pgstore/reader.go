@@ -113,11 +113,13 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 type readerQueries struct {
 	ReaderSettings, ReaderIndexes, ReaderShow, ReaderBrowse, ReaderAttention, ReaderDead, ReaderChildren pgkit.Query
 	CountAttention, ReaderSize, ReaderSweepLag, ReaderYoung, ReaderAudit, ReaderAuditOf                  pgkit.Query
+
+	distributed bool
 }
 
 var readerQueriesBySchema = pgkit.BySchema[*readerQueries]{
 	Load: func(schema string, distributed bool) (*readerQueries, error) {
-		q := new(readerQueries)
+		q := &readerQueries{distributed: distributed}
 		return q, pgkit.LoadStatements(queryFiles, schema, distributed, q)
 	},
 }
@@ -138,7 +140,8 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 
 // List implements [store.Reader]. A list with a Parent needs the index of children that [AddReaderIndexes] makes, and
 // without it returns an error wrapping [store.ErrNoIndex]. Other lists read the notes of the keys that need a person.
-// For dead runs List reads the index of the 10,000 youngest Opaque records, and the notes that a sweep makes of older ones.
+// For dead runs List reads the index of the 10,000 youngest Opaque records, 1,000 where Citus distributes the tables, and
+// the notes that a sweep makes of older ones.
 func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if err := req.Check(); err != nil {
 		return nil, wrap("list", err)
@@ -184,7 +187,7 @@ func listing(q *readerQueries, req store.ListRequest) (all []pgkit.Statement) {
 	}
 	if len(noted) < len(states) && (req.Effect == 0 || req.Effect == store.Opaque) {
 		delete(args, "effect")
-		args["young"] = int64(opaqueWindow)
+		args["young"] = opaqueWindow(q.distributed)
 		all = append(all, q.ReaderDead.Bind(args))
 	}
 	return all

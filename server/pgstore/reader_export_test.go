@@ -88,7 +88,7 @@ func (s *Store) Recurring(keys ...[16]byte) ([]Question, error) {
 		{"drop answers", q.DropAnswers.Bind(pgx.NamedArgs{"after": start, "limit": int64(100), "window": int64(leastWindow)})},
 		{"stale notes", q.StaleNotes.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": int64(noteWindow)})},
 		{"sweep attention", q.SweepAttention.Bind(pgx.NamedArgs{"keys": keys})},
-		{"find dead", q.FindDead.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": int64(opaqueWindow)})},
+		{"find dead", q.FindDead.Bind(pgx.NamedArgs{"after_created_at": start, "after_key": toUUID(store.ID{}), "window": opaqueWindow(false)})},
 		{"size", q.Size.Bind(nil)},
 	} {
 		if err := st.Err(); err != nil {

@@ -14,7 +14,7 @@ func TestSQL_rules(t *testing.T) {
 	pgkittest.SQLRules{
 		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: tables, Key: "key", Keys: "keys",
 		AllShards: []string{
-			"answer_keys", "channel", "count_attention", "find_attention", "intents_pending", "intents_sweep", "stale_notes",
+			"answer_keys", "channel", "count_attention", "find_attention", "find_dead", "intents_pending", "intents_sweep", "stale_notes",
 			"reader_attention", "reader_audit", "reader_browse", "reader_children", "reader_dead", "reader_indexes", "reader_size", "reader_sweep_lag", "reader_young",
 			"owns_answers", "partitions", "prune_audit", "size", "stats", "sweep_attention", "sweep_keys",
 		},

@@ -180,30 +180,36 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) (dropped int64, err 
 	return w.dropped, nil
 }
 
-// opaqueWindow is how many Opaque records one statement looks at.
-const opaqueWindow = 10_000
+// opaqueWindow is how many Opaque records one statement looks at. Of distributed tables each shard sends as many.
+func opaqueWindow(distributed bool) int64 {
+	if distributed {
+		return 1000
+	}
+	return 10_000
+}
 
 // findDead notes the dead runs among the Opaque records, window after window for a while. The next call goes on there,
 // and from the start after the end. Lists read the notes, and the youngest records beside them.
 func (s *Store) findDead(ctx context.Context) error {
-	if s.query().distributed { // its lists read all Opaque records
-		return nil
-	}
 	s.answers.mu.Lock()
 	defer s.answers.mu.Unlock()
+	window := opaqueWindow(s.query().distributed)
 	for end := time.Now().Add(dropFor); time.Now().Before(end); {
 		st := s.query().FindDead.Bind(pgx.NamedArgs{
-			"after_created_at": after(s.answers.opaque.CreatedAt), "after_key": toUUID(s.answers.opaque.ID), "window": int64(opaqueWindow),
+			"after_created_at": after(s.answers.opaque.CreatedAt), "after_key": toUUID(s.answers.opaque.ID), "window": window,
 		})
 		var count int64
-		_, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (struct{}, error) {
+		dead, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (dead []pgtype.UUID, err error) {
 			var last pgtype.Timestamptz
 			var key pgtype.UUID
-			err := row.Scan(&count, &last, &key)
+			err = row.Scan(&count, &last, &key, &dead)
 			s.answers.opaque = store.Cursor{CreatedAt: last.Time, ID: key.Bytes}
-			return struct{}{}, err
+			return dead, err
 		})
-		if err != nil || count < opaqueWindow {
+		if err == nil && len(dead) > 0 { // of distributed tables
+			err = s.unlessHeld(ctx, s.query().NoteDead.Bind(pgx.NamedArgs{"keys": dead}))
+		}
+		if err != nil || count < window {
 			s.answers.opaque = store.Cursor{}
 			return err
 		}

@@ -1,6 +1,6 @@
 -- FindDead looks at a window of the Opaque records, from @after_created_at and @after_key on, and notes those whose
--- owners are dead. It returns one row: how many records were in the window, and the last of them (null: there was
--- none). A key that has a note already keeps it: a younger note would lose against this statement's older look.
+-- owners are dead. It returns one row: how many records were in the window, the last of them (null: there was
+-- none), and no keys: they are noted. A key that has a note already keeps it: a younger note would lose against this statement's older look.
 with seen as (
   select key, created_at, fence, state, lease_until
   from /*schema*/idempotency
@@ -15,6 +15,6 @@ with seen as (
   where state = 1 and lease_until <= statement_timestamp()
   on conflict (key) do nothing
 )
-select (select count(*) from seen), last.created_at, last.key
+select (select count(*) from seen), last.created_at, last.key, null::uuid[] as dead
 from (select) one
 left join (select created_at, key from seen order by created_at desc, key desc limit 1) last on true
