@@ -30,6 +30,13 @@ var (
 	charge  = contract.Post[effectInput, effect]("payment", "charge", "/v1/effect").UndoneBy(refund)
 	receipt = contract.Post[effectInput, effect]("notification", "receipt", "/v1/effect")
 
+	holdLine = contract.Post[effectInput, effect]("inventory", "hold", "/v1/effect").UndoneBy(release)
+	redeem   = contract.Post[effectInput, effect]("payment", "redeem", "/v1/effect").UndoneBy(restore)
+	auth     = contract.Post[effectInput, effect]("payment", "authorize", "/v1/effect").UndoneBy(void)
+	capture  = contract.Post[effectInput, effect]("payment", "capture", "/v1/effect/{id}/capture")
+
+	restore = contract.Post[contract.Undo[effectInput, effect], effect]("payment", "restore", "/v1/undo")
+	void    = contract.Post[contract.Undo[effectInput, effect], effect]("payment", "void", "/v1/undo")
 	release = contract.Post[contract.Undo[effectInput, effect], effect]("inventory", "release", "/v1/undo")
 	refund  = contract.Post[contract.Undo[effectInput, effect], effect]("payment", "refund", "/v1/undo")
 )

@@ -28,18 +28,22 @@ var unaddressable = []string{".", "..", "/"}
 // startSaga begins the saga whose key is the request's, and does not wait for it. A
 // repeat, also in another process, finds the saga that the first one began.
 func (s *service) startSaga(w http.ResponseWriter, r *http.Request) {
-	in, key, err := readSaga(r)
-	if err != nil {
-		hosting.WriteError(w, err)
-		return
+	var in sagaRequest
+	key, tenant, err := readStart(r, &in)
+	if err == nil {
+		err = in.check()
 	}
-	tenant, err := hosting.Tenant(r)
 	if err != nil {
 		hosting.WriteError(w, err)
 		return
 	}
 	input := order{FP: in.FP, Saga: key.String(), Reject: in.Reject}
 	_, err = checkoutSaga.Start(r.Context(), s.sagas, key, input, saga.Scope(tenant))
+	answerStart(w, key, err)
+}
+
+// answerStart answers a request that starts a saga.
+func answerStart(w http.ResponseWriter, key childkey.Key, err error) {
 	switch {
 	case errors.Is(err, saga.ErrKeyReused): // by a request that the guard no longer remembers
 		writeProblem(w, wire.NewProblem(wire.KeyReused, "The key is that of a saga with another input."))
@@ -58,22 +62,28 @@ func writeProblem(w http.ResponseWriter, p wire.Problem) {
 	_, _ = w.Write(p.JSON()) // the guard's recorder takes all of it
 }
 
-func readSaga(r *http.Request) (in sagaRequest, key childkey.Key, err error) {
-	if err := hosting.ReadJSON(r, &in); err != nil {
-		return in, key, err
-	}
+func (in *sagaRequest) check() error {
 	known := func(info saga.StepInfo) bool { return info.Name == in.Reject }
 	if in.Reject != "" && !slices.ContainsFunc(checkoutSaga.Steps(), known) {
-		return in, key, fmt.Errorf("%w: no step %q to reject", hosting.ErrBadInput, in.Reject)
+		return fmt.Errorf("%w: no step %q to reject", hosting.ErrBadInput, in.Reject)
 	}
-	key, ok := server.InboundKey(r.Context()) // with the tenant as its scope, the saga is found by it
+	return nil
+}
+
+// readStart reads the body of a request that starts a saga. The saga is found by the request's key, with the tenant as its scope.
+func readStart(r *http.Request, in any) (key childkey.Key, tenant string, err error) {
+	if err := hosting.ReadJSON(r, in); err != nil {
+		return key, "", err
+	}
+	key, ok := server.InboundKey(r.Context())
 	if !ok {
-		return in, key, errors.New("no key in the handler's context")
+		return key, "", errors.New("no key in the handler's context")
 	}
 	if slices.Contains(unaddressable, key.String()) {
-		return in, key, fmt.Errorf("%w: the key cannot be in a path", hosting.ErrBadInput)
+		return key, "", fmt.Errorf("%w: the key cannot be in a path", hosting.ErrBadInput)
 	}
-	return in, key, nil
+	tenant, err = hosting.Tenant(r)
+	return key, tenant, err
 }
 
 // A sagaView is the answer to GET /v1/sagas/{key}.
@@ -91,26 +101,44 @@ type stepView struct {
 
 // showSaga says where a saga stands. Those of other tenants are not there.
 func (s *service) showSaga(w http.ResponseWriter, r *http.Request) {
-	tenant, err := hosting.Tenant(r)
+	s.show(w, r, checkoutSaga.Name(), func(record journal.Record) (any, error) { return viewOf(record), nil })
+}
+
+// show answers with the view of the saga in the path.
+func (s *service) show(w http.ResponseWriter, r *http.Request, name string, view func(journal.Record) (any, error)) {
+	id, err := addressOf(r, name)
 	if err != nil {
 		hosting.WriteError(w, err)
 		return
+	}
+	record, err := s.sagas.Lookup(r.Context(), id)
+	if errors.Is(err, saga.ErrNotFound) {
+		notFound(w)
+		return
+	}
+	var shown any
+	if err == nil {
+		shown, err = view(record)
+	}
+	if err != nil {
+		slog.Warn("saga not read", "error", err)
+		hosting.WriteError(w, err)
+		return
+	}
+	hosting.WriteJSON(w, http.StatusOK, shown)
+}
+
+// addressOf returns the ID of the tenant's saga whose key is in the path. A saga need not be there to have one.
+func addressOf(r *http.Request, name string) (journal.ID, error) {
+	tenant, err := hosting.Tenant(r)
+	if err != nil {
+		return journal.ID{}, err
 	}
 	key, err := childkey.Parse(r.PathValue("key"))
 	if err != nil {
-		notFound(w)
-		return
+		return journal.ID{}, &server.StatusError{Status: http.StatusNotFound, Err: err}
 	}
-	record, err := s.sagas.Lookup(r.Context(), journal.IDOf(tenant, checkoutSaga.Name(), key))
-	switch {
-	case errors.Is(err, saga.ErrNotFound):
-		notFound(w)
-	case err != nil:
-		slog.Warn("saga not read", "error", err)
-		hosting.WriteError(w, err)
-	default:
-		hosting.WriteJSON(w, http.StatusOK, viewOf(record))
-	}
+	return journal.IDOf(tenant, name, key), nil
 }
 
 func notFound(w http.ResponseWriter) {

@@ -24,6 +24,7 @@ type service struct {
 	hops     *sdk.Client
 	journal  *pgjournal.Journal
 	sagas    *saga.Engine
+	orders   *saga.Definition[orderInput, struct{}]
 }
 
 // open opens the service. Its error wraps [hosting.ErrNotYet] while the
@@ -33,7 +34,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if s.hops, err = newHops(cfg); err != nil {
 		return nil, err
 	}
-	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, pgjournal.Migrate); err != nil {
+	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, pgjournal.Migrate, createOrders); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -63,9 +64,10 @@ func (s *service) openSagas(ctx context.Context) (err error) {
 	if s.journal, err = pgjournal.New(s.database.Pool, pgjournal.Config{AllowNonDurable: true}); err != nil {
 		return err
 	}
+	s.orders = newOrderSaga(s.journal)
 	s.sagas, err = saga.Open(ctx, s.journal, saga.Config{
 		Client:      s.hops,
-		Definitions: []saga.AnyDefinition{checkoutSaga}, Lease: s.cfg.lease, Logger: slog.Default(),
+		Definitions: []saga.AnyDefinition{checkoutSaga, s.orders}, Lease: s.cfg.lease, Logger: slog.Default(),
 	})
 	if err != nil {
 		s.journal.Close()
@@ -75,17 +77,23 @@ func (s *service) openSagas(ctx context.Context) (err error) {
 
 func (s *service) routes() error {
 	s.Handle("GET /healthz", s.database.Healthz())
-	route := server.Route{Effect: server.Keyed, Fingerprint: hosting.Storable}
-	guarded, err := s.guard.Route(route, http.HandlerFunc(s.checkout))
-	if err != nil {
-		return fmt.Errorf("/v1/checkout: %w", err)
-	}
-	s.Handle("POST /v1/checkout", hosting.WithAuthorization(guarded))
-	if guarded, err = s.guard.Route(route, http.HandlerFunc(s.startSaga)); err != nil {
-		return fmt.Errorf("/v1/sagas: %w", err)
-	}
-	s.Handle("POST /v1/sagas", guarded)
 	s.HandleFunc("GET /v1/sagas/{key}", s.showSaga)
+	s.HandleFunc("GET /v1/orders/{key}", s.showOrder)
+	return errors.Join(
+		s.handle("/v1/checkout", s.checkout),
+		s.handle("/v1/sagas", s.startSaga),
+		s.handle("/v1/orders", s.startOrder),
+		s.handle("/v1/orders/{key}/decision", s.decideOrder),
+	)
+}
+
+// handle guards a handler whose effects are at the hops, or of a saga: it can run again under the same key.
+func (s *service) handle(path string, handler http.HandlerFunc) error {
+	guarded, err := s.guard.Route(server.Route{Effect: server.Keyed, Fingerprint: hosting.Storable}, handler)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	s.Handle("POST "+path, hosting.WithAuthorization(guarded))
 	return nil
 }
 
