@@ -291,8 +291,12 @@ func TestEach_itemBlocked(t *testing.T) {
 		s.services.ScriptUndo("inventory.pick[milk]", sagatest.Reject(422))
 		d := picking(linesOf)
 		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), cartOf("tea", "milk", "rice"))
+		var failed *saga.Error
+		require.ErrorAs(s, err, &failed)
 		require.ErrorIs(s, err, saga.ErrStuck)
-		require.Equal(s, "inventory.pick[milk]", s.read("k").StuckOn.Step)
+		require.Equal(s, "inventory.pick[milk]", failed.StuckOn.Step)
+		require.ElementsMatch(s, []string{"payment.charge", "inventory.pick[milk]"}, failed.Pending)
+		require.ElementsMatch(s, []string{"inventory.pick[tea]", "inventory.pick[rice]"}, failed.Undone)
 		s.wantEffects("inventory.pick[tea]", 1, 1)
 		s.wantEffects("inventory.pick[rice]", 1, 1)
 		s.wantEffects("payment.charge", 1, 0) // it stood before what is left
@@ -304,6 +308,20 @@ func TestEach_itemBlocked(t *testing.T) {
 		require.NoError(s, err)
 		s.until("k", journal.Compensated)
 		s.wantEffects("payment.charge", 1, 1)
+	})
+}
+
+// The items of an Each without an effect are not left behind.
+func TestEach_readOnly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("shipping.pack", sagatest.Reject(409))
+		d := picking(linesOf, func(e *saga.EachRef[order, hold]) { e.ReadOnly() })
+		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), cartOf("tea"))
+		var failed *saga.Error
+		require.ErrorAs(s, err, &failed)
+		require.Empty(s, failed.Pending)
+		require.Equal(s, []string{"payment.charge"}, failed.Undone)
 	})
 }
 

@@ -35,7 +35,7 @@ type Error struct {
 	Body        []byte
 	BodyTooLong bool
 	// Undone are the steps whose effect is undone. Pending are the steps whose effect is not
-	// undone or is unknown. A ReadOnly step and a sleep have no effect, and are in neither.
+	// undone or is unknown. A ReadOnly step, a sleep and an [Each] itself have no effect, and are in neither.
 	Undone, Pending []string
 	// StuckOn is the failure that a person must resolve in a stuck saga. It is nil if the saga is
 	// not stuck.
@@ -62,6 +62,9 @@ func newError(p *engine.Plan, r journal.Record) *Error {
 		if failure.Step != "" && failure.Detail != "" {
 			e.detail = fmt.Sprintf("%v (%s)", failure.Outcome, failure.Detail)
 		}
+	}
+	if grown, err := p.WithItems(r.Entries); err == nil {
+		p = grown
 	}
 	undone := make(map[string]bool)
 	for _, entry := range r.Entries {

@@ -97,7 +97,7 @@ func (s *Step) isForwardOnly() bool { return s.Retriable && s.Undo == nil && !s.
 // HasEffect reports whether the step may have an effect outside. A step that the plan does not have may.
 func (p *Plan) HasEffect(name string) bool {
 	s := p.find(name)
-	return s == nil || !s.ReadOnly && !s.isSleep()
+	return s == nil || !s.ReadOnly && !s.makesNoCall()
 }
 
 func (p *Plan) find(name string) *Step {
