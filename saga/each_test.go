@@ -311,6 +311,31 @@ func TestEach_itemBlocked(t *testing.T) {
 	})
 }
 
+// Only items have undos, also where an owner that took the saga over writes down all that it knows.
+func TestEach_takenOverAndStuck(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("shipping.pack", sagatest.Reject(409))
+		s.services.ScriptUndo("inventory.pick[milk]", sagatest.Always(sagatest.Reject(422)))
+		d := picking(linesOf)
+		first := dead(s.journal, func(method string, _ int) bool {
+			return method == "Append" && s.read("k").Status == journal.Compensating
+		})
+		_, err := d.Start(s.Context(), s.openOn(first, d), key(s.T, "k"), cartOf("tea", "milk"))
+		require.NoError(s, err)
+		s.until("k", journal.Compensating)
+		e := s.open(d)
+		r := s.until("k", journal.Stuck)
+		require.EqualValues(s, 2, r.Fence)
+		for _, entry := range r.Entries {
+			require.False(s, entry.Undo && entry.Step == "inventory.pick[*]", "%+v", entry)
+		}
+		_, err = e.ForceUndone(s.Context(), r.ID, "inventory.pick[milk]", someone)
+		require.NoError(s, err)
+		s.until("k", journal.Compensated)
+	})
+}
+
 // The items of an Each without an effect are not left behind.
 func TestEach_readOnly(t *testing.T) {
 	t.Parallel()

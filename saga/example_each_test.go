@@ -32,7 +32,7 @@ type (
 var (
 	HoldStock = contract.Post[Line, Held]("inventory", "hold", "/holds").UndoneBy(FreeStock)
 	FreeStock = contract.Post[contract.Undo[Line, Held], struct{}]("inventory", "free", "/holds/free")
-	TakeMoney   = contract.Post[Bill, struct{}]("payment", "collect", "/bills")
+	TakeMoney = contract.Post[Bill, struct{}]("payment", "collect", "/bills")
 )
 
 func linesIn(basket Basket) []Line { return basket.Lines }

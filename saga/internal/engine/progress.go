@@ -113,7 +113,7 @@ func (p *progress) doubt() {
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
-		if u := &p.undo[i]; !u.isEnded() && p.plan.Steps[i].Undo != nil {
+		if u, s := &p.undo[i], p.plan.Steps[i]; !u.isEnded() && s.Undo != nil && !s.IsEach {
 			f := &p.forward[i]
 			u.maybe = p.status == journal.Compensating && f.isKnown() && !f.isHarmless()
 		}
