@@ -36,8 +36,10 @@ func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.R
 }
 
 func refusal(err error) error {
-	if e := sdk.RefusalOf(err); e != nil && e.Code != "" { // a service's own word, such as 402 card-declined
-		return &server.StatusError{Status: e.Status, Code: string(e.Code), Detail: e.Detail}
+	if e := sdk.RefusalOf(err); e != nil && e.Code != "" {
+		if _, known := e.Code.Situation(); !known { // the service's own word, such as card-declined, and not key-reused
+			return &server.StatusError{Status: e.Status, Code: string(e.Code), Detail: e.Detail}
+		}
 	}
 	return server.Refuse(http.StatusUnprocessableEntity, "order-refused", "The order cannot be placed.")
 }
