@@ -370,3 +370,40 @@ func TestInbox_deadLetterChangesThePayload(t *testing.T) {
 	require.Equal(t, []string{"tea", "tea"}, seen)
 	require.Equal(t, "tea", string(m.Payload))
 }
+
+// What the database does to an attempt is its failure if it would do the same again. A message whose statement takes too
+// long each time becomes a dead letter, and one that an outage met does not.
+func TestInbox_transactionFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		failure error
+		counts  bool
+	}{
+		{"refused", &store.TxError{SQLState: "23505"}, true},
+		{"cut off", store.ErrTxAbandoned, true},
+		{"conflict each time", store.ErrConflict, false},
+		{"trouble", errDown, false},
+	} {
+		for _, noticed := range []bool{false, true} {
+			b := newInbox(t, newGuard(t, memstore.New(), server.Config{MaxRecoveryAttempts: 99}), inbox.Config{
+				Consumer: "stock", Effect: server.Transactional, MaxAttempts: 2,
+			})
+			for n := range 3 {
+				d, err := b.Handle(t.Context(), message, func(ctx context.Context, _ []byte) error {
+					require.NoError(t, memstore.Tx(ctx).Fail(tt.failure))
+					if noticed {
+						return errNoStock
+					}
+					return nil
+				})
+				require.Error(t, err)
+				if tt.counts && n == 1 {
+					require.Equal(t, inbox.Delivery{Result: inbox.Dead, Attempt: 2}, d, "%s: %v", tt.name, err)
+					break
+				}
+				require.Equal(t, []any{inbox.Failed, tt.counts}, []any{d.Result, d.Attempt > 0}, "%s: %v", tt.name, err)
+			}
+		}
+	}
+}

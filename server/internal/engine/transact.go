@@ -204,9 +204,10 @@ func (a *Attempt) discard() {
 	}
 }
 
-// conflictOutcome is the outcome of a run whose last attempt ended in a conflict.
+// conflictOutcome is the outcome of a run whose last attempt ended in a conflict. An inbox, which counts attempts, is told
+// of the conflict and not of the failure that the handler made of it.
 func (r *run) conflictOutcome(res Result) Outcome {
-	if !res.Unfit && res.Disposition == Fail {
+	if !res.Unfit && res.Disposition == Fail && !r.call.CountsAttempts {
 		return Outcome{Ran: true, Again: true, Failed: true}
 	}
 	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: store.ErrConflict}
