@@ -42,8 +42,8 @@ func (u *use[In, Out]) fill(computed any) (In, contract.Operation[In, Out]) {
 // the same value, unless that has one of its own.
 //
 // The key of the call does not depend on the path. A value that cannot be a segment of a path, such as an empty one, is
-// found when the step would be called: nothing is sent then, and the step has failed with contract.ErrInvalid. What
-// [contract.Operation.At] has set, a name that is not in the path, and a step that is no operation are an [ErrPlan].
+// found when the step would be called. Then nothing is sent, and the step has failed with contract.ErrInvalid. Define returns
+// an [ErrPlan] if the path lacks the wildcard, if [contract.Operation.At] has set it already, or if the step is a function.
 func (s *StepRef[In, Out]) At(wildcard string, v Value[string]) *StepRef[In, Out] {
 	switch {
 	case s.use == nil:

@@ -33,10 +33,9 @@ func (o *operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (
 }
 
 // RetryNow makes a saga retry its waiting calls at once. Use it when the callee is back and the
-// backoff still runs. It takes effect within a lease, wherever the saga waits: a saga that sleeps in
-// the journal is taken by the next claim, and an engine that has the wait in its memory, in any
-// process, reads the saga once per [Config].Lease. A shorter wait in memory ends by itself. The saga
-// keeps its owner, its attempts and its times. Running calls continue.
+// backoff still runs. It takes effect within a lease, in whatever process the saga waits. An engine claims a saga that waits
+// in the journal, and reads a saga that waits in its memory once per [Config].Lease. A shorter wait in memory ends by itself.
+// The saga keeps its owner, its attempts and its times. Running calls continue.
 //
 // It is an [ErrConflict] if the saga is not running or compensating, or if no call of it waits. A
 // wait of at most a second is not in the journal, and does not count. RetryNow needs no
@@ -46,8 +45,8 @@ func (o *operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 	return o.verbs.RetryNow(ctx, id, by)
 }
 
-// ForceOK says that a step of a stuck saga took effect, and gives its output: a person found out,
-// or did it by hand. output must be of the type that the step returns. The saga goes on as after
+// ForceOK says that a step of a stuck saga took effect, and gives its output. A person has found that
+// out, or did it by hand. output must be of the type that the step returns. The saga goes on as after
 // [Operator.Retry].
 //
 // ForceOK needs the saga's definition, else it returns [ErrNoDefinition]: the plan in a journal has

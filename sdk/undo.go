@@ -153,10 +153,10 @@ func (c *madeCall) precedes(tick int64) bool {
 	return c.ended > 0 && c.ended < tick
 }
 
-// Undo undoes every call that the fan-out made and that took effect, or may have: those of [Add] and [AddEach], and those
-// that the functions of [AddFunc] made with their ctx. It waits for the fan-out first, and blocks until all is undone.
-// Each call is undone by what its operation names (contract.Operation.UndoneBy), with the input that was sent and the
-// output, if it is known. A call that was refused or never sent is left alone.
+// Undo undoes the calls of the fan-out that took effect, or may have. These are the calls of [Add] and [AddEach], and those
+// that the functions of [AddFunc] made with their ctx. Undo waits for the fan-out first, and blocks until all is undone.
+// Each call is undone by the operation that contract.Operation.UndoneBy has named, with the input that was sent, and with
+// the output if it is known. A call that was refused or never sent is left alone.
 //
 // The calls are undone from the last to the first: a call before those that had ended when it began. So after a run that
 // died in the middle of Undo, the next run still has the inputs of the calls that are not undone yet. Undo may be called

@@ -82,12 +82,12 @@ type Journal interface {
 
 	// ReadOutlines returns those of the sagas that are there, each once and in any order. Their
 	// fields are those that a waiting caller needs: ID, Name, Version, Plan, Status, Engine, Fence,
-	// Revision, Wakes and Times. The others may be missing. Without any ids it returns none. What is
-	// over or stuck may not be confirmed yet: the caller must Read it.
+	// Revision, Wakes and Times. The others may be missing. Without any ids it returns none. A
+	// status that is final or stuck may not be confirmed yet: the caller must Read the saga.
 	ReadOutlines(ctx context.Context, ids []ID) ([]Record, error)
 
 	// List returns at most req.Limit sagas that an engine looks after, by CreatedAt and then ID, without
-	// Input and results. What people ask is for the [Reader].
+	// Input and results. The lists for people are in the [Reader].
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
 	// EndWait ends the wait of the owner's saga for a signal, unless it has one of that name, and returns the signal that it

@@ -74,7 +74,7 @@ type Config struct {
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait to share a commit. More sagas are refused
-	// with [ErrQueueFull]. What is known of running sagas is not refused, and goes before new ones. Zero means 4096.
+	// with [ErrQueueFull]. Writes about running sagas are not refused, and go before new sagas. Zero means 4096.
 	MaxQueued int
 
 	// Codec seals the content of sagas at rest; see [Codec]. All journals on the same

@@ -14,7 +14,7 @@ import (
 // Local returns a function for [saga.StepFunc] that runs fn in a transaction on the journal's own database. The
 // transaction also stores that the step was done, and its output. So fn's rows are committed once, however often the
 // step is tried: a repeat returns the stored output, and does not call fn. Use it for rows of the service that runs the
-// saga, such as the status of an order, in place of a call of the service to itself.
+// saga, such as the status of an order, instead of a call of the service to itself.
 //
 //	saga.StepFunc(b, "orders.paid", receipt, pgjournal.Local(j, markPaid)).
 //		UndoFunc("orders.unpaid", pgjournal.UndoLocal(j, unmarkPaid))
@@ -67,9 +67,9 @@ func Local[In, Out any](j *Journal, fn func(ctx context.Context, tx pgx.Tx, in I
 // UndoLocal returns a function for [saga.StepRef.UndoFunc] that undoes a step of [Local]. It runs fn in a transaction
 // like that of Local, which also stores that the step was undone. So fn's rows are committed once, too.
 //
-// The argument out is what the step returned. It is nil if the step was never committed. Then it never will be: before
-// fn is called it is stored that the step must not run, so that a late copy of the call does nothing. fn may do what
-// there is to do for a step that never happened, and may return [saga.ErrNothingToUndo], which commits.
+// The argument out is the output of the step. It is nil if the step was never committed. UndoLocal stores that the step must
+// not run before it calls fn, so a late copy of the call does nothing. fn may write rows for a step that never happened,
+// too, and may return [saga.ErrNothingToUndo], which commits.
 //
 // Errors, panics, ctx and nil arguments are as for [Local], except that a [saga.Rejected] is not stored: a person can
 // have the undo tried again. If fn of the step ended its transaction past tx, the error is [saga.Permanent].
