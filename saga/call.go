@@ -37,12 +37,8 @@ type UndoCall[In, Out any] struct {
 // operationCall returns how a step calls the operation of u.
 func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.Call) ([]byte, error) {
 	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
-		in, op := u.fill(c.Input)
-		path, err := op.Path()
-		var body []byte
-		if err == nil {
-			body, err = op.Encode(in)
-		}
+		op := u.op
+		path, body, err := u.encode(c.Input)
 		if err != nil {
 			return nil, &retry.Error{Outcome: retry.NotSent, Service: op.Service(), Operation: op.Name(), Err: err}
 		}

@@ -37,7 +37,8 @@
 //
 // During a deployment, older and newer processes read the same sagas. Other steps, or a new
 // member in an input, output or result, need a new version of the definition. [Define] has
-// the rules.
+// the rules. Sagas of both versions run side by side. [Operator.Migrate] moves one that waits to
+// another version, if that is the same in all that has begun.
 //
 // A saga is not isolated: between its steps everybody sees its effects so far, and some of them are
 // undone later. Mark a state that is not final, such as a hold or an order that is pending; with the

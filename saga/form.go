@@ -20,6 +20,10 @@ func formOf[T any]() engine.Form {
 			_, err := decodeStrictly[T](data)
 			return err
 		},
+		CheckExactly: func(data []byte) error {
+			_, err := decodeExactly[T](data)
+			return err
+		},
 	}
 }
 

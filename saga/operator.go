@@ -27,6 +27,8 @@ import (
 //	Cancel          running, or stuck,        undo everything
 //	                before its pivot
 //	Abandon         not over                  leave everything as it is
+//	Migrate         running, or stuck on      go on by another version of the definition
+//	                its way forward
 //
 // It is safe for concurrent use.
 type Operator struct{ operator }

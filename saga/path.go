@@ -78,6 +78,15 @@ func fillNode(input, value *engine.Node) *engine.Node {
 	return n
 }
 
+// encode returns the path and the body of one call.
+func (u *use[In, Out]) encode(computed any) (path string, body []byte, err error) {
+	in, op := u.fill(computed)
+	if path, err = op.Path(); err == nil {
+		body, err = op.Encode(in)
+	}
+	return path, body, err
+}
+
 // checkPaths finds a wildcard that has no value, or that is not there.
 func (s *StepRef[In, Out]) checkPaths() {
 	values := make([]string, len(s.use.at))

@@ -69,6 +69,10 @@ func (s *StepRef[In, Out]) calls(op contract.Operation[In, Out]) {
 	}
 	s.use = &use[In, Out]{op: op}
 	s.step.Call = operationCall(s.use)
+	s.step.Sends = func(input any) ([]byte, error) {
+		path, body, err := s.use.encode(input)
+		return append([]byte(path+"\n"), body...), err
+	}
 	if op.Undo() != nil {
 		s.undoByOperation(true)
 	}
@@ -118,6 +122,7 @@ func (s *StepRef[In, Out]) runs(fn func(ctx context.Context, call Call[In]) (Out
 		return
 	}
 	s.step.Call = functionCall(fn)
+	s.step.Sends = func(input any) ([]byte, error) { return contract.Encode(inputOf[In](input)) }
 }
 
 // declare adds a step to the draft.

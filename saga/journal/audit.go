@@ -21,12 +21,13 @@ const (
 	VerbCancel        Verb = "cancel"
 	VerbAbandon       Verb = "abandon"
 	VerbSignal        Verb = "signal" // Step is the signal's name
+	VerbMigrate       Verb = "migrate"
 )
 
 // An Audit says in whose name something is done, and why.
 type Audit struct {
 	Verb   Verb   // the methods of saga.Operator and saga.Engine set it
-	Step   string // of a verb about a step
+	Step   string // of a verb about a step; of VerbMigrate the versions, as in "1 to 2"
 	Actor  string // 1 to [MaxActorBytes] bytes
 	Reason string // 1 to [MaxReasonBytes] bytes
 

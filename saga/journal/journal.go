@@ -127,7 +127,7 @@ type OperatorJournal interface {
 	// [ErrNotFound] if the saga is gone.
 	//
 	// A Change with Wake leaves the saga to its owner: see [Change].Wake. It also returns false
-	// for a saga that is not Running or Compensating.
+	// for a saga that is not Running or Compensating. One with Plan changes little else: see [Change].Plan.
 	Change(ctx context.Context, c Change) (Record, bool, error)
 
 	// Send stores s, whose Value is not nil, unless the saga has a signal of that name. It wakes a saga that sleeps: WakeAt is now.

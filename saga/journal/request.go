@@ -98,7 +98,7 @@ type Change struct {
 	ID       ID
 	Revision int64   // at which the decision was made
 	Entries  []Entry // as in a [Write]
-	Status   Status  // required, except with Wake
+	Status   Status  // required, except with Wake and with Plan
 	Cancel   bool    // sets the record's Cancel; false leaves it
 	// Wake makes a saga that is Running or Compensating retry its waiting calls at once. Only
 	// Entries may go with it. The saga keeps its owner: Engine, Fence and the other fields stay.
@@ -106,6 +106,11 @@ type Change struct {
 	// waits gone when it reads the saga again. If it gives the saga up before that, by a [Write] with a WakeAt, the saga
 	// is due at once.
 	Wake bool
+	// Plan, unless it is zero, moves the saga to that plan of its definition, which is of Version. No other field may go
+	// with it. The saga is taken from its owner, as by any change. Its Status stays, and what belongs to that: StuckOn
+	// of a stuck saga, FinishedAt and DeadlineAt. A saga that no engine had yet keeps its WakeAt.
+	Plan    PlanHash
+	Version int
 	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.
 	Deadline time.Duration
 	Keep     time.Duration // as in a [Write]

@@ -69,6 +69,9 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	if c.Wake {
 		return j.wake(r, c, now)
 	}
+	if c.Plan != (journal.PlanHash{}) {
+		return j.changePlan(r, c, now)
+	}
 	from := r.Status
 	r.Entries = mergeEntries(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
@@ -96,7 +99,9 @@ func checkChange(c journal.Change) error {
 	switch {
 	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
 		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
-	case !c.Wake && (c.Status < journal.Running || c.Status > journal.Abandoned):
+	case c.Plan != journal.PlanHash{} && (c.Wake || len(c.Entries) > 0 || c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
+		return fmt.Errorf("%w: Plan with another field", ErrArgument)
+	case !c.Wake && c.Plan == journal.PlanHash{} && (c.Status < journal.Running || c.Status > journal.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
 	return nil
@@ -113,6 +118,27 @@ func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journ
 	if !r.Engine.IsZero() || r.WakeAt.After(now) {
 		r.WakeAt = now
 	}
+	j.sagas[c.ID] = r
+	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
+	return snapshot(r, now), true, nil
+}
+
+// changePlan moves the saga to another plan. The journal is locked.
+func (j *Journal) changePlan(r journal.Record, c journal.Change, now time.Time) (journal.Record, bool, error) {
+	r.Plan, r.Version = c.Plan, c.Version
+	if r.Status.Active() {
+		r.StuckOn, r.Deferred = nil, nil
+		if r.Fence > 0 {
+			r.WakeAt = now
+		}
+	}
+	if r.Fence > 0 {
+		r.Fence++
+	}
+	r.Engine, r.RecoveryAttempts, r.ResumedAt = journal.EngineID{}, 0, now
+	r.Revision++
+	r.Wakes = 0
+	delete(j.slept, r.ID)
 	j.sagas[c.ID] = r
 	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
 	return snapshot(r, now), true, nil

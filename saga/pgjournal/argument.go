@@ -55,7 +55,11 @@ func checkChange(c journal.Change) error {
 	switch {
 	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
 		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
-	case !c.Wake && (c.Status < journal.Running || c.Status > journal.Abandoned):
+	case c.Plan != journal.PlanHash{} && (c.Wake || len(c.Entries) > 0 || c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
+		return fmt.Errorf("%w: Plan with another field", ErrArgument)
+	case c.Version < 0 || c.Version > math.MaxInt32:
+		return fmt.Errorf("%w: Version %d", ErrArgument, c.Version)
+	case !c.Wake && c.Plan == journal.PlanHash{} && (c.Status < journal.Running || c.Status > journal.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
 	if err := checkAudit(c.By); err != nil {

@@ -125,6 +125,12 @@ func TestDistribute_rows(t *testing.T) {
 	_, changed, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: got.Revision + 1, Status: journal.Running, By: someone})
 	require.NoError(t, err)
 	require.True(t, changed)
+	moved, changed, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: got.Revision + 2, Plan: journal.PlanHash{7}, Version: 7, By: someone})
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, 7, moved.Version)
+	require.Len(t, moved.Entries, 2, "its large results stay")
+	require.Len(t, moved.Entries[1].Result, 40<<10)
 }
 
 func TestDistribute_refuses(t *testing.T) {

@@ -125,6 +125,11 @@ func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
 	if c.Wake {
 		return j.query.Wake.Bind(args), nil
 	}
+	if c.Plan != (journal.PlanHash{}) {
+		delete(args, "entries")
+		args["plan"], args["version"] = c.Plan[:], int32(c.Version) //nolint:gosec // checkChange bounds it
+		return j.query.ChangePlan.Bind(args), nil
+	}
 	if large == nil {
 		large = [][]byte{}
 	}

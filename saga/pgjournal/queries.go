@@ -20,7 +20,7 @@ type queries struct {
 	Compact, Defer, Flush, Read, ReadOutlines, Confirm, Results, Entries                      pgkit.Query
 
 	// for operators, and the upkeep
-	List, Stats, Change, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query
+	List, Stats, Change, ChangePlan, Wake, ChangeSettings, PruneAudit, Sweep, SweepEngines pgkit.Query
 
 	// for local steps
 	LocalBegin, LocalEnd, LocalBar, LocalUndo, LocalRead pgkit.Query

@@ -88,6 +88,7 @@ func TestRoles_refuse(t *testing.T) {
 		{"select * from saga_audit", allowed, allowed},
 		{"select version from saga_version", allowed, allowed},
 		{"update saga set revision = 1 where false", allowed, denied},
+		{"update saga set plan = plan, version = version where false", allowed, denied},
 		{"update saga set key = key where false", denied, denied},
 		{"update saga set input = input where false", denied, denied},
 		{"update saga set created_at = clock_timestamp() where false", denied, denied},

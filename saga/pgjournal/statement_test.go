@@ -160,6 +160,10 @@ func TestStatementsPerMethod(t *testing.T) {
 		_, _, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Running, By: someone})
 		return err
 	})
+	count(1, "change of the plan", func() error {
+		_, _, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision + 1, Plan: aPlan, Version: 2, By: someone})
+		return err
+	})
 	count(1, "leave", func() error { return j.Leave(t.Context(), engine) })
 }
 

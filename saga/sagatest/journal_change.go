@@ -18,6 +18,8 @@ var changeRules = []rule{
 	{"change: it wakes what waits, and takes it from nobody", changeWakes},
 	{"change: it wakes what has no owner", changeWakesUnowned},
 	{"change: a wake moves the revision, and the owner need not know", changeWakesAtARevision},
+	{"change: another plan, and nothing else", changeThePlan},
+	{"change: another plan wakes what sleeps, and not what has not begun", changeThePlanOfWhatWaits},
 	{"audit: the youngest first, as many as asked for", auditInOrder},
 }
 

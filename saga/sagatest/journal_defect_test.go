@@ -428,6 +428,23 @@ var defects = []defect{
 			return r, won, err
 		}
 	}, []string{"change: it ends and resumes"}},
+	{"moves a saga to a version, and not to its plan", moving(func(was journal.Record, now *journal.Record) { now.Plan = was.Plan }), []string{
+		"change: another plan, and nothing else", "change: another plan wakes what sleeps, and not what has not begun",
+	}},
+	{"lets an owner keep a saga that is moved", moving(func(was journal.Record, now *journal.Record) {
+		now.Engine, now.Fence = was.Engine, was.Fence
+	}), []string{"change: another plan, and nothing else"}},
+	{"begins a saga early that is moved", moving(func(_ journal.Record, now *journal.Record) {
+		if !now.WakeAt.IsZero() {
+			now.WakeAt = now.ResumedAt
+		}
+	}), []string{"change: another plan wakes what sleeps, and not what has not begun"}},
+	{"lets a saga sleep on that is moved", moving(func(was journal.Record, now *journal.Record) { now.WakeAt = was.WakeAt }), []string{
+		"change: another plan, and nothing else", "change: another plan wakes what sleeps, and not what has not begun",
+	}},
+	{"forgets why a moved saga is stuck", moving(func(_ journal.Record, now *journal.Record) { now.StuckOn = nil }), []string{
+		"change: another plan, and nothing else",
+	}},
 	{"takes a saga that it wakes from its owner", func(m *mutant) {
 		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if c.Wake {
@@ -614,4 +631,18 @@ var defects = []defect{
 			return m.Journal.Leave(context.WithoutCancel(ctx), engine)
 		}
 	}, []string{"context: already done, nothing happens"}},
+}
+
+// moving makes the defect that edit is done to what a move to another plan leaves.
+func moving(edit func(was journal.Record, now *journal.Record)) func(m *mutant) {
+	return func(m *mutant) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
+			was, err := m.Journal.Read(ctx, c.ID)
+			r, won, failed := m.Journal.Change(ctx, c)
+			if err == nil && won && c.Plan != (journal.PlanHash{}) {
+				edit(was, &r)
+			}
+			return r, won, failed
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,6 +252,7 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 		if err != nil {
 			return r, err
 		}
+		by.Step = cmp.Or(c.By.Step, by.Step)
 		c.ID, c.Revision, c.By = id, r.Revision, by
 		c.By.Revision = 0 // it is in the change
 		was := r

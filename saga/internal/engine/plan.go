@@ -70,9 +70,11 @@ type Step struct {
 
 	Call     func(ctx context.Context, c *Call) ([]byte, error)
 	UndoCall func(ctx context.Context, c *Call) error
-	Output   Form
-	Of       reflect.Type // of an await: of the value
-	Zero     []byte       // the zero output
+	// Sends returns what a call with that input is sent with, for comparison; nil: the step makes no call.
+	Sends  func(input any) ([]byte, error)
+	Output Form
+	Of     reflect.Type // of an await: of the value
+	Zero   []byte       // the zero output
 }
 
 // An Address is where a call goes, and what its key is derived from.
@@ -164,6 +166,9 @@ type Form struct {
 	// that the type lacks. The other process may be of a build in which a field had another name.
 	// The zero value of the renamed field would lead to a wrong input of a call.
 	Check func([]byte) error
+	// CheckExactly is Check for bytes of another version. They must also have every member that a value of the type is
+	// encoded with: a member that they lack would be zero.
+	CheckExactly func([]byte) error
 }
 
 // A PlanChanged is returned for a plan that differs from the journal's plan.

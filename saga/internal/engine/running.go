@@ -15,15 +15,16 @@ import (
 // another process waits for the same time.
 const ownedFor = time.Second
 
-// A callID names a call of one saga.
+// A callID names a call of one saga, under each version of its definition.
 type callID struct {
 	saga journal.ID
-	step int
+	step string
 	undo bool
 }
 
 // A runningCall is a call that an execution makes in this process.
 type runningCall struct {
+	plan    *Plan         // of the execution that makes it
 	ended   chan struct{} // closed when the call has ended; nil while no execution waits for that
 	finding *finding      // of the call; set before
 	left    chan struct{} // closed when the call has ended or is given up; nil as above
@@ -40,13 +41,13 @@ type running struct {
 
 // enter returns the running call with that ID. If mine is true the caller makes it, and
 // must call leave.
-func (r *running) enter(id callID) (c *runningCall, mine bool) {
+func (r *running) enter(id callID, p *Plan) (c *runningCall, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.findLocked(id); c != nil {
 		return c, false
 	}
-	c = new(runningCall)
+	c = &runningCall{plan: p}
 	r.calls[id] = c
 	return c, true
 }
@@ -112,7 +113,7 @@ func (r *running) has(id callID) (is, givenUp bool) {
 	return c != nil, c != nil && c.givenUp
 }
 
-func (x *execution) callID(t task) callID { return callID{x.owner.ID, t.step.Index, t.undo} }
+func (x *execution) callID(t task) callID { return callID{x.owner.ID, t.step.Name, t.undo} }
 
 // evict makes the execution begin no further call. When it returns, none begins. Running calls
 // continue.
@@ -143,19 +144,19 @@ func (x *execution) enter(t task) (c *runningCall, mine bool, err error) {
 	if x.evicted {
 		return nil, false, journal.ErrLeaseLost
 	}
-	c, mine = x.engine.running.enter(x.callID(t))
+	c, mine = x.engine.running.enter(x.callID(t), x.plan)
 	return c, mine, nil
 }
 
 // waitFor waits until an earlier execution of the saga in this process has ended the call
-// c of t. If c completed, its finding is this execution's too. After any other end the execution
-// enters the call itself, and enters is true. The error says that the execution is over.
+// c of t. If c completed, its finding is this execution's too, unless its result may be of the type of another version.
+// After any other end the execution enters the call itself, and enters is true. The error says that the execution is over.
 func (x *execution) waitFor(t task, c *runningCall, giveUp <-chan time.Time) (v finding, enters bool, err error) {
 	for {
 		if err := x.waitForEnd(c.ended, giveUp); err != nil {
 			return finding{}, false, err
 		}
-		if c.finding.outcome == retry.Completed {
+		if c.finding.outcome == retry.Completed && c.plan == x.plan {
 			return *c.finding, false, nil
 		}
 		next, mine, err := x.enter(t)

@@ -37,10 +37,10 @@ alter table saga_version owner to fanonce_owner;
 
 revoke all on saga, saga_result, saga_local, saga_signal, saga_engine, saga_plan, saga_audit, saga_version from public, fanonce_runtime, fanonce_observer;
 
--- A service starts, runs, reads and sweeps sagas. It cannot change the columns that a saga was
--- started with.
+-- A service starts, runs, reads and sweeps sagas, and moves them to another version of their
+-- definition. It cannot change the other columns that a saga was started with.
 grant select, insert, delete on saga to fanonce_runtime;
-grant update (fence, engine, first_claimed_at, deadline_at, failed_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, wakes, cancel, status, clean,
+grant update (plan, version, fence, engine, first_claimed_at, deadline_at, failed_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, wakes, cancel, status, clean,
   wake_at, slept_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
 grant select, insert, delete on saga_result to fanonce_runtime;
 -- A call that was committed, or refused, stays so until its saga is swept.
