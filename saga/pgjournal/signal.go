@@ -161,6 +161,7 @@ func (j *Journal) store(ctx context.Context, id journal.ID, args pgx.NamedArgs) 
 		if err != nil || there && !takes || !there && args["verb"] != "" {
 			return false, err
 		}
+		args["woken"] = there
 	}
 	return briefly(ctx, j, func(args pgx.NamedArgs) (bool, error) {
 		_, stored, err := pgkit.Row(ctx, j.db.Writer, j.query.Send.Bind(args), pgx.RowTo[pgtype.UUID])

@@ -321,7 +321,7 @@ func sweepsSignals(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) {
 	sweep(2)
 	require.WithinRange(t, queryRow[time.Time](t, look, "select min(check_at) from saga_signal"),
 		time.Now().Add(journal.SignalRetention-time.Hour), time.Now().Add(journal.SignalRetention+time.Hour))
-	exec(t, look, "update saga_signal set check_at = clock_timestamp() - interval '1 second'")
+	exec(t, look, "update saga_signal set check_at = statement_timestamp() - interval '1 second'")
 	sweep(1)
 	require.Equal(t, [16]byte(r.ID), queryRow[[16]byte](t, look, "select saga from saga_signal"))
 	require.True(t, queryRow[bool](t, look, "select check_at > clock_timestamp() + interval '1 day' from saga_signal"), "the next look is later")

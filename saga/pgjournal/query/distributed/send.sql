@@ -1,7 +1,8 @@
--- Send is send.sql for distributed tables. takes.sql has said before it that the saga takes a signal, or is not there.
+-- Send is send.sql for distributed tables. takes.sql has said before it that the saga takes a signal, or is not there. A
+-- saga that was there is woken here (@woken), and another one by hear.sql.
 with sent as (
   insert into /*schema*/saga_signal (saga, name, value, woken, check_at)
-  values (@id, @name, @value, false, statement_timestamp() + @retention::interval)
+  values (@id, @name, @value, @woken, statement_timestamp() + @retention::interval)
   on conflict (saga, name) do nothing
   returning saga
 ), woken as (
