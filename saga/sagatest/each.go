@@ -27,7 +27,7 @@ func (e *explorer) learnItems(r journal.Record) bool {
 		s.Attempts, s.Timeout, s.ZeroOutput = known.Attempts, known.Timeout, known.ZeroOutput
 		infos[i] = s
 		if _, ok := e.answers[s.Name]; !ok {
-			e.answers[s.Name] = string(s.ZeroOutput)
+			e.answers[s.Name] = e.answers[s.Of]
 		}
 	}
 	e.steps = infos

@@ -110,7 +110,7 @@ func newCallsExplorer[In, Out any](
 // An Option changes an exploration.
 type Option func(*explorer)
 
-// Answer sets what the call of a step returns; v is encoded as JSON.
+// Answer sets what the call of a step returns; v is encoded as JSON. That of a [saga.Each] holds for all items without one.
 func Answer(step string, v any) Option {
 	return func(e *explorer) {
 		data, err := json.Marshal(v)

@@ -30,7 +30,7 @@ func filled(lines func(order) []order) *saga.Definition[order, []made] {
 }
 
 func holds(edit ...func(*explorer)) []Option {
-	options := []Option{Answer("inventory.reserve[a-1]", made{"h-1"}), Answer("inventory.reserve[b-2]", made{"h-2"})}
+	options := []Option{Answer("inventory.reserve[*]", made{"h-1"}), Answer("inventory.reserve[b-2]", made{"h-2"})}
 	for _, e := range edit {
 		options = append(options, e)
 	}

@@ -126,17 +126,15 @@ func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []jo
 	plan, unread := s.Reader.Plan(ctx, rec.Name, rec.Version)
 	var steps []saga.StepInfo
 	var err error
-	if unread == nil {
-		steps, err = saga.PlanSteps(plan)
-	}
 	switch {
 	case unread != nil:
 		d.PlanNote = "The plan cannot be drawn. " + explain(unread)
-	case err != nil:
-		d.PlanNote = "The plan cannot be drawn: " + clip(err.Error(), 200)
 	case plan.Hash != rec.Plan:
 		d.PlanNote = "The saga began under another plan of this version. The drawing is left out."
-		steps = nil
+	default:
+		if steps, err = saga.RecordSteps(plan, *rec); err != nil {
+			d.PlanNote = "The plan cannot be drawn: " + clip(err.Error(), 200)
+		}
 	}
 	d.Steps = stepsOf(steps, rec.Entries)
 	if steps != nil {
@@ -238,6 +236,9 @@ func graphOf(rec *journal.Record, rows []stepRow) drawing {
 			Name: s.Plan.Name, After: s.Plan.After, Pivot: s.Plan.Pivot, State: s.State(), Text: entryText(s.Forward),
 			Undo: s.UndoState(), Href: "#step-" + strconv.Itoa(i+1),
 		}
+		if s.Plan.Each && s.State() == stateCompleted {
+			steps[i].Text = plural(itemsOf(rows, s), "item")
+		}
 		if s.Undo != nil {
 			steps[i].UndoText = entryText(s.Undo)
 		}
@@ -251,6 +252,16 @@ func graphOf(rec *journal.Record, rows []stepRow) drawing {
 		}
 	}
 	return draw.NewGraph("Steps of "+rec.Name, steps).SVG()
+}
+
+// itemsOf is how many items of an Each have a row.
+func itemsOf(rows []stepRow, each *stepRow) (n int64) {
+	for i := range rows {
+		if rows[i].Plan.Of == each.Plan.Name {
+			n++
+		}
+	}
+	return n
 }
 
 // entryText is a call in a few words, which fit a box.

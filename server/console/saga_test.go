@@ -170,6 +170,29 @@ func TestSaga_skippedStep(t *testing.T) {
 	})
 }
 
+// The items of an Each are steps of their own, with verbs of their own, and the Each itself has none.
+func TestSaga_items(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		many := saga.MustDefine("many", 1, func(b *saga.Builder[order, nothing]) {
+			lines := saga.Map(b.Input(), func(o order) []order { return []order{o, o} })
+			n := 0
+			held := saga.Each(b, reserve, lines, func(order) string { n++; return []string{"tea", "milk"}[n%2] }).Undo(release)
+			saga.Return(b, saga.Step(b, book, saga.Map(held.Output(), func([]hold) hold { return hold{} })).Pivot().Output())
+		})
+		shop := newShop(t, many)
+		shop.services.Script("shipping.book", sagatest.Reject(409))
+		shop.services.ScriptUndo("inventory.reserve[tea]", sagatest.Reject(422))
+		_, err := many.Run(context.Background(), shop.engine, childkey.MustParse("order-1"), order{})
+		require.ErrorIs(t, err, saga.ErrStuck)
+		page := shop.site(t).get("/saga?in=shop&id=" + journal.IDOf("", "many", childkey.MustParse("order-1")).String())
+		for _, want := range []string{"inventory.reserve[*]", "inventory.reserve[tea]", "inventory.reserve[milk]", "2 items"} {
+			require.Contains(t, page.text(), want)
+		}
+		require.Equal(t, 1, strings.Count(page.text(), "Force undone"), "of the item that is stuck")
+	})
+}
+
 // A saga that sleeps says until when, in its row, its picture and its timeline.
 func TestSaga_asleep(t *testing.T) {
 	t.Parallel()

@@ -73,13 +73,13 @@ func sagaVerbsFor(s *sagaRow) []verb {
 
 // canForceOK reports whether a person may give the output of a step, if the definition is known.
 func canForceOK(s *sagaRow, step *stepRow) bool {
-	return s.Status == journal.Stuck && s.FailedAt.IsZero() && step.State() != stateCompleted && step.State() != stateSkipped
+	return s.Status == journal.Stuck && s.FailedAt.IsZero() && !step.Plan.Each && step.State() != stateCompleted && step.State() != stateSkipped
 }
 
 // stepVerbsFor are the verbs that fit a step of a stuck saga. The operator has the last word: it knows the plan. defined:
 // it knows the saga's definition, too.
 func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verb {
-	if s.Status != journal.Stuck {
+	if s.Status != journal.Stuck || step.Plan.Each { // an Each makes no call
 		return nil
 	}
 	var fit []verb
