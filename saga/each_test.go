@@ -504,7 +504,8 @@ func TestEach_skippedAndChained(t *testing.T) {
 						}
 						return c.Lines
 					})
-					picked := saga.Each(b, pick, lines, nameOf).When(wanted)
+					paid := saga.Step(b, pay, saga.Const(b, order{})).Undo(refund)
+					picked := saga.Each(b, pick, lines, nameOf).When(wanted).After(paid)
 					weighed := saga.Each(b, weighs, picked.Output(), func(h hold) string { return h.ID }).ReadOnly()
 					saga.Step(b, pack, weighed.Or(saga.Const(b, []hold{{"none"}}))).Undo(unpack)
 					saga.Return(b, weighed.Or(saga.Const(b, []hold{{"none"}})))
@@ -521,13 +522,41 @@ func TestEach_skippedAndChained(t *testing.T) {
 						require.JSONEq(s, tt.sent, string(d.Body))
 					}
 				}
-				require.Len(s, s.services.Deliveries(), 1+2*tt.packed)
+				require.Len(s, s.services.Deliveries(), 2+2*tt.packed)
 			})
 		})
 	}
 }
 
-// A saga sleeps behind an Each without items, too.
+// A saga that was cancelled before any engine had it makes no items.
+func TestEach_cancelledAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		d := saga.MustDefine("first", 1, func(b *saga.Builder[cart, nothing]) { saga.Each(b, pick, saga.Map(b.Input(), linesOf), nameOf) })
+		id := enqueue(s, d, "k", cartOf("tea"))
+		o, err := saga.NewOperator(s.journal, d)
+		require.NoError(s, err)
+		_, err = o.Cancel(s.Context(), id, someone)
+		require.NoError(s, err)
+		s.open(d)
+		require.Empty(s, s.until("k", journal.Compensated).Entries)
+	})
+}
+
+// The result is not made of an item whose output is gone.
+func TestEach_outputGone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("inventory.pick[tea]", sagatest.LoseAnswer(), sagatest.Always(sagatest.Gone()))
+		d := saga.MustDefine("gone", 1, func(b *saga.Builder[cart, []hold]) {
+			saga.Return(b, saga.Each(b, pick, saga.Map(b.Input(), linesOf), nameOf).Output())
+		})
+		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), cartOf("tea", "milk"))
+		require.ErrorIs(s, err, saga.ErrNoResult)
+	})
+}
+
+// A saga sleeps behind an Each, also one without items.
 func TestEach_thenSleep(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -536,10 +565,17 @@ func TestEach_thenSleep(t *testing.T) {
 			rest := saga.Sleep(b, "cart.rests", saga.Const(b, time.Hour)).After(picked)
 			saga.Each(b, pick.For("late"), saga.Map(b.Input(), linesOf), nameOf).After(rest)
 		})
+		e := s.open(d)
 		begun := time.Now()
-		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), cartOf())
+		_, err := d.Run(s.Context(), e, key(s.T, "none"), cartOf())
 		require.NoError(s, err)
 		require.InDelta(s, time.Hour, time.Since(begun), float64(5*time.Minute))
+
+		s.services.Script("inventory.pick[tea]", sagatest.Slow(4*time.Minute))
+		begun = time.Now()
+		_, err = d.Run(s.Context(), e, key(s.T, "one"), cartOf("tea"))
+		require.NoError(s, err)
+		require.Greater(s, time.Since(begun), 64*time.Minute)
 	})
 }
 
