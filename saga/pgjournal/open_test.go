@@ -80,7 +80,7 @@ func TestOpen_checksTheServer(t *testing.T) {
 		require.Equal(t, latest, schema.Want)
 		want := fmt.Sprintf("saga in %s has version %d, want %d", where, have, latest)
 		if have == 0 {
-			want = fmt.Sprintf("there are no tables of saga in %s: set Config.Migrate", where)
+			want = fmt.Sprintf("there are no tables of saga in %s: let the deploy run fanonce migrate up", where)
 		}
 		require.ErrorContains(t, schema, want)
 	}

@@ -26,7 +26,7 @@ func (e *SchemaError) Error() string {
 	if e.Schema != "" {
 		where = fmt.Sprintf("schema %q", e.Schema)
 	}
-	const remedy = ": set Config.Migrate, or let the deploy run Migrate or fanonce migrate up"
+	const remedy = ": let the deploy run fanonce migrate up, or call Migrate, which Open does with Config.Migrate"
 	if e.Have == 0 {
 		return fmt.Sprintf("%v: there are no tables of %s in %s%s", e.kind(), e.Component, where, remedy)
 	}

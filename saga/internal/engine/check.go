@@ -306,7 +306,7 @@ func (d *Draft) checkUndos() {
 
 // Name returns the name of a step that calls this address.
 func (a Address) Name() string {
-	name := a.Service + "." + a.Operation
+	name := strings.TrimSuffix(a.Service+"."+a.Operation, ".") // a wrong name is shown as it was given
 	if len(a.Discriminators) == 0 {
 		return name
 	}
