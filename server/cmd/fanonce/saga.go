@@ -29,6 +29,7 @@ definition in a program of the service.`,
 	for _, x := range sagaVerbs {
 		cmd.AddCommand(newSagaVerb(a, x))
 	}
+	cmd.AddCommand(newSagaMigrate(a))
 	return cmd
 }
 

@@ -63,6 +63,7 @@ type sagaFilter struct {
 	statuses []string
 	name     string
 	step     string // of a verb about one step
+	other    int    // only sagas of another version than this one; 0: of any
 }
 
 func (s *sagaFilter) flags(cmd *cobra.Command) {
@@ -174,7 +175,9 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			}
 			return o.Reader().Browse(ctx, req)
 		},
-		matches: func(r journal.Record) bool { return f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step },
+		matches: func(r journal.Record) bool {
+			return (f.other == 0 || f.other != r.Version) && (f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step)
+		},
 		refuses: func(r journal.Record) string {
 			if x.allowed(r) {
 				return ""
@@ -186,6 +189,88 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			return change{ID: r.ID.String(), From: r.Status.String(), To: after.Status.String(), Fence: after.Fence}, refusedSaga(err)
 		},
 	}.apply(ctx, a, v, ids)
+}
+
+// newSagaMigrate is the verb that moves sagas to another version.
+func newSagaMigrate(a *app) *cobra.Command {
+	v, f := &verb{}, &sagaFilter{}
+	var to int
+	var sameTypes bool
+	cmd := &cobra.Command{
+		Use: "migrate ID...", Short: "Move sagas to another version of their definition",
+		Long: `Move sagas to another version of their definition, which an engine must have opened with. What has begun must be the same in
+both versions: its calls, undos, marks and the pivot, and nothing before it may be unfinished. A refusal names each reason.
+A saga that goes back is refused; a stuck one stays stuck.
+
+This program has neither types nor functions. So it cannot check that the other version reads the stored input and outputs
+and makes the same calls of them, nor its times. With --same-types you say so. Operator.MigrateAll in a program of the service
+checks it. A saga whose values the other version cannot read is deferred or stuck, and can be moved back.`,
+		Example: "  fanonce saga migrate --to 2 --all --name checkout --reason 'version 1 goes' --dry-run\n" +
+			"  fanonce saga migrate --to 2 --same-types --reason 'version 1 goes' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseIDs(args)
+			if err == nil {
+				err = v.check(args)
+			}
+			if err == nil {
+				_, err = f.request(1, journal.Cursor{})
+			}
+			switch {
+			case err != nil:
+				return err
+			case to < 1:
+				return fmt.Errorf("--to %d is no version: give the one that the sagas are to have", to)
+			case v.all && f.name == "":
+				return errors.New("--all needs --name: a version is one of a definition")
+			case !v.dryRun && !sameTypes:
+				return errors.New("add --same-types if the types and functions of both versions agree: this program cannot check it")
+			}
+			f.other = to
+			return a.moveSagas(cmd.Context(), sagaVerb{
+				name: "migrate", consequence: fmt.Sprintf("they go on by version %d.", to),
+				allowed: func(journal.Record) bool { return true },
+				move:    func(o *saga.Operator, _ string) sagaMove { return migrateTo(o, to) },
+			}, v, f, ids)
+		},
+	}
+	v.flags(cmd, a)
+	f.flags(cmd)
+	_ = cmd.Flags().Set("status", "running,stuck")
+	cmd.Flags().Lookup("status").DefValue = "[running,stuck]"
+	cmd.Flags().IntVar(&to, "to", 0, "the version that the sagas get; required")
+	cmd.Flags().BoolVar(&sameTypes, "same-types", false, "say that stored values are those of the other version, too; required but with --dry-run")
+	return cmd
+}
+
+// migrateTo returns the move to that version, by the plans that the journal keeps.
+func migrateTo(o *saga.Operator, version int) sagaMove {
+	plans := make(map[string]saga.AnyDefinition) // by the name of the definition
+	return func(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+		r, err := o.Lookup(ctx, id)
+		if err != nil {
+			return r, err
+		}
+		to := plans[r.Name]
+		if to == nil {
+			stored, err := o.Reader().Plan(ctx, r.Name, version)
+			if errors.Is(err, journal.ErrNotFound) {
+				return r, fmt.Errorf("%w: no engine has opened with %s version %d yet", saga.ErrNoDefinition, r.Name, version)
+			}
+			if err == nil {
+				to, err = saga.StoredPlan(stored)
+			}
+			if err != nil {
+				return r, err
+			}
+			plans[r.Name] = to
+		}
+		by.Revision = 0 // an executed saga moves on by itself
+		after, moved, err := o.Migrate(ctx, id, to, by)
+		if err == nil && !moved {
+			err = fmt.Errorf("%w: it has version %d already", saga.ErrConflict, version)
+		}
+		return after, err
+	}
 }
 
 // refusedSaga turns the refusal of one saga into the answer "no".
