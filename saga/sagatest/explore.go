@@ -23,7 +23,8 @@ import (
 // each call and undo, alone and before another step fails. In each of these runs it disturbs the
 // saga before and after each write and each call. The process is killed, or paused for longer
 // than its lease, and another process takes over. Or a person cancels the saga, in this process
-// or in another one. If the saga has a [saga.Sleep], the journal's clock also goes back there. Explore plays every run a second time with each request delivered twice. At
+// or in another one. If the saga has a [saga.Sleep] or a [saga.Await], the journal's clock also goes back there. The value of an Await is sent there,
+// too, by another process; else in time, before the saga begins, just before and just after the end of its wait, and twice. Explore plays every run a second time with each request delivered twice. At
 // the end of each run all requests arrive again, late. Calls that must succeed, as undos, also find no connection for a
 // day, and a person retries the stuck saga when its callees have forgotten it. Explore fails the test for each run in
 // which
@@ -40,6 +41,8 @@ import (
 //     saga completes although Cancel has returned,
 //   - a call is made before the plan is stored, or before the journal says that a sleep before it has ended,
 //   - an item of a [saga.Each] is called before the journal has its name,
+//   - an Await has another value than the one for which Send returned nil, has one though Send did not, or none though it
+//     did, or has it long after it was sent,
 //   - a sleep ends before its time or long after it, has another end for another owner, or keeps a cancelled saga waiting,
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,
@@ -49,7 +52,7 @@ import (
 // Each item of a saga.Each is a step, as it is when all goes well.
 //
 // Callees are [Services]. They answer with the value of [Answer], or else with the zero value of
-// a step's output. The functions of the plan must accept this zero value. Steps that are
+// a step's output. That is also the value that an Await is sent. The functions of the plan must accept this zero value. Steps that are
 // functions run as they are, and their effects are not counted. One that ignores its ctx returns within 60 days of
 // the virtual time, in which a saga has to end without it. They must not touch anything
 // outside of the process, since time is virtual.
@@ -228,8 +231,12 @@ func (e *explorer) disturbEverywhere(ctx context.Context, s scenario) {
 		e.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
 	disturbances, points := []disturbance{kill, pause, cancel, cancelHere}, base.points
-	if slices.ContainsFunc(e.steps, saga.StepInfo.IsSleep) {
+	awaits := slices.ContainsFunc(e.steps, saga.StepInfo.IsAwait)
+	if awaits || slices.ContainsFunc(e.steps, saga.StepInfo.IsSleep) {
 		disturbances = append(disturbances, turnBack)
+	}
+	if awaits && s.sending == sentInTime {
+		disturbances = append(disturbances, sendHere)
 	}
 	if e.disturb != nil {
 		disturbances = e.disturb
@@ -297,7 +304,8 @@ const (
 	pause                  // the process stands still for longer than its lease, and continues
 	cancel                 // a person cancels the saga, in another process
 	cancelHere             // a person cancels the saga, in the process that runs it
-	turnBack               // the journal's clock goes back; only of a saga that sleeps
+	turnBack               // the journal's clock goes back; only of a saga that sleeps or awaits signals
+	sendHere               // another process sends all signals
 )
 
 // A scenario is one way to run the saga.
@@ -307,6 +315,8 @@ type scenario struct {
 	undoFaults  map[string][]Fault
 	mayStick    bool          // there is a reason to be stuck
 	completes   bool          // the saga completes, unless it is cancelled
+	signal      string        // that is sent in another way
+	sending     sending       // that way
 	retried     time.Duration // after that time a person retries the stuck saga; 0: nobody does
 	twice       bool
 	disturbance disturbance
@@ -322,6 +332,7 @@ func (s scenario) String() string {
 	if s.disturbance != none {
 		what := map[disturbance]string{
 			kill: "killed", pause: "paused", cancel: "cancelled", cancelHere: "cancelled by itself", turnBack: "its clock goes back",
+			sendHere: "sent its signals",
 		}[s.disturbance]
 		fmt.Fprintf(&b, ", %s at point %d", what, s.point)
 	}

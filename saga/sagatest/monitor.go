@@ -29,6 +29,7 @@ type monitor struct {
 	completed  map[string]bool // steps that were complete in the journal at that time
 	leases     map[journal.EngineID]time.Time
 	sleepEnds  map[string]time.Time // of the sleeps that the journal has
+	told       map[string]*told     // by signal
 	woken      time.Time            // when it was cancelled, if it slept then
 	turned     bool                 // the journal's clock has gone back
 	slack      time.Duration        // of a sleep since then
@@ -113,6 +114,7 @@ func (m *monitor) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 		return err
 	}
 	m.checkSleeps(was.Now, w)
+	m.checkAwaits(was, w)
 	m.checkWoken(w)
 	now, _ := m.Read(ctx, o.ID)
 	if o.Fence != was.Fence && now.Revision != was.Revision {

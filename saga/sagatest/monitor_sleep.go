@@ -22,14 +22,13 @@ func isCall(s saga.StepInfo) bool {
 // checkSleeps notes what a write says of the saga's sleeps, and should not: another end than before, or that one ended
 // before its time or long after.
 func (m *monitor) checkSleeps(now time.Time, w journal.Write) {
-	slack, late := time.Second, atOnce
+	slack, late := m.slackOfSleeps(), atOnce
 	if m.turned {
-		slack = m.slack
 		late += m.slack
 	}
 	for _, e := range w.Entries {
-		i := slices.IndexFunc(m.steps, func(s saga.StepInfo) bool { return s.Name == e.Step && s.IsSleep() })
-		if i < 0 {
+		i := slices.IndexFunc(m.steps, func(s saga.StepInfo) bool { return s.Name == e.Step && (s.IsSleep() || s.IsAwait()) })
+		if i < 0 || !e.Pending && m.steps[i].IsAwait() {
 			continue
 		}
 		first, known := m.sleepEnds[e.Step]
@@ -51,6 +50,14 @@ func (m *monitor) checkSleeps(now time.Time, w journal.Write) {
 	}
 }
 
+// slackOfSleeps is by how much the end of a sleep may move.
+func (m *monitor) slackOfSleeps() time.Duration {
+	if m.turned {
+		return m.slack
+	}
+	return time.Second
+}
+
 // checkSlept notes a call that begins although the journal does not say that a sleep before it has ended.
 func (m *monitor) checkSlept(step string, r journal.Record) {
 	for _, s := range m.steps {
@@ -58,7 +65,7 @@ func (m *monitor) checkSlept(step string, r journal.Record) {
 			continue
 		}
 		for _, sleep := range m.steps {
-			if sleep.IsSleep() && slices.Contains(s.After, sleep.Name) && !isPassed(r, sleep.Name) {
+			if (sleep.IsSleep() || sleep.IsAwait()) && slices.Contains(s.After, sleep.Name) && !isPassed(r, sleep.Name) {
 				m.note("%s begins, and the journal does not say that %s has ended", step, sleep.Name)
 			}
 		}

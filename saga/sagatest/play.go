@@ -49,7 +49,7 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	watch := &monitor{
 		Journal: j, network: services, services: services, id: e.id, budget: e.undoBudget, steps: e.steps,
 		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
-		sleepEnds: make(map[string]time.Time), retried: s.retried > 0,
+		sleepEnds: make(map[string]time.Time), told: make(map[string]*told), retried: s.retried > 0,
 	}
 
 	end := make(chan struct{})
@@ -70,6 +70,10 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		watch.turnClock(ctx)
 		behind.Store(int64(setBack))
 	}
+	first.send = func() { e.sendAll(ctx, watch) }
+	if s.disturbance != sendHere {
+		e.sendSignals(ctx, s, watch, end)
+	}
 	first.cancel = func() { desk.cancelSaga(ctx, watch) }
 	err = e.run(ctx, first, second)
 	processes := []*living{first, second}
@@ -80,6 +84,7 @@ func (e *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		processes = append(processes, third)
 	}
 	r, readErr := j.Read(ctx, watch.id)
+	e.sendAll(ctx, watch) // late
 	close(end)
 	for _, p := range processes {
 		p.close()

@@ -31,6 +31,7 @@ type process struct {
 	point   int
 	cancel  func() // of the saga, by a person
 	turn    func() // the journal's clock back
+	send    func() // all signals
 
 	mu      sync.Mutex
 	points  int
@@ -71,6 +72,9 @@ func (p *process) at() error {
 	p.mu.Unlock()
 	if here && p.disturb == turnBack {
 		p.turn()
+	}
+	if here && p.disturb == sendHere {
+		p.send()
 	}
 	if here && (p.disturb == cancel || p.disturb == cancelHere) {
 		p.cancel()
@@ -140,6 +144,38 @@ func (p *process) ReadOutlines(ctx context.Context, ids []journal.ID) ([]journal
 		return nil, err
 	}
 	return p.Journal.ReadOutlines(ctx, ids)
+}
+
+// EndWait implements [journal.Journal].
+func (p *process) EndWait(ctx context.Context, o journal.Owner, name string) (journal.Signal, error) {
+	if err := p.at(); err != nil {
+		return journal.Signal{}, err
+	}
+	stored, err := p.Journal.EndWait(context.WithoutCancel(ctx), o, name)
+	if dead := p.at(); dead != nil {
+		return journal.Signal{}, dead
+	}
+	return stored, err
+}
+
+// Signals implements [journal.Journal].
+func (p *process) Signals(ctx context.Context, ids []journal.ID) ([]journal.Signal, error) {
+	if err := p.at(); err != nil {
+		return nil, err
+	}
+	found, err := p.Journal.Signals(ctx, ids)
+	if dead := p.at(); dead != nil {
+		return nil, dead
+	}
+	return found, err
+}
+
+// WakeSignalled implements [journal.Journal].
+func (p *process) WakeSignalled(ctx context.Context) (int, error) {
+	if err := p.pass(); err != nil {
+		return 0, err
+	}
+	return p.Journal.WakeSignalled(ctx)
 }
 
 // List implements [journal.Journal].

@@ -90,6 +90,10 @@ func (e *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
 	add := func(s scenario) { all = append(all, s) }
 	for _, s := range e.steps {
+		if s.IsAwait() {
+			all = append(all, e.ofAwait(s)...)
+			continue
+		}
 		if !isCall(s) {
 			all = append(all, e.ofFunction(s)...)
 			continue
