@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/internal/errtext"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
 )
@@ -166,6 +167,54 @@ func (a *AwaitRef[T]) Output() Value[T] { return a.step.Output() }
 
 // Or is the value that the saga was sent, or v if the step was skipped.
 func (a *AwaitRef[T]) Or(v Value[T]) Value[T] { return a.step.Or(v) }
+
+// An Awaited is a signal that a saga waits for.
+type Awaited struct {
+	Signal string
+	Since  time.Time // when the steps before it had ended
+	// Until is when the wait ends. Zero means that it has no Timeout, or that neither the journal nor steps have it: a call of the saga runs.
+	Until time.Time
+}
+
+// AwaitedBy returns the signals that the saga in r waits for, for people who ask where it is. steps are those of its plan: [Definition.Steps] or
+// [PlanSteps]. It does no I/O.
+func AwaitedBy(r journal.Record, steps []StepInfo) (all []Awaited) {
+	forward := make(map[string]*journal.Entry)
+	for i := range r.Entries {
+		if e := &r.Entries[i]; !e.Undo {
+			forward[e.Step] = e
+		}
+	}
+	for _, s := range steps {
+		if !s.IsAwait() || r.Status != journal.Running || r.FirstClaimedAt.IsZero() {
+			continue
+		}
+		own, waits := forward[s.Name], true
+		w := Awaited{Signal: s.Name, Since: r.FirstClaimedAt}
+		for _, name := range s.After {
+			before := forward[name]
+			if waits = waits && before != nil && isPassed(before); waits && before.At.After(w.Since) {
+				w.Since = before.At
+			}
+		}
+		if own != nil && own.IsAsleep() {
+			if own.RetryAt.Sub(w.Since) < MaxDuration/2 {
+				w.Until = own.RetryAt
+			}
+		} else if own != nil || !waits || s.Conditional {
+			continue
+		} else if s.Timeout > 0 {
+			w.Until = w.Since.Add(s.Timeout)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// isPassed reports whether the steps behind that of the entry may begin.
+func isPassed(e *journal.Entry) bool {
+	return e.Skipped || !e.Pending && e.Outcome == retry.Completed
+}
 
 // ReadOutput returns the value in the saga of r, as [StepRef.ReadOutput] does.
 func (a *AwaitRef[T]) ReadOutput(r journal.Record) (value T, done bool, err error) {

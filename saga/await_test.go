@@ -86,6 +86,8 @@ func TestAwait_months(t *testing.T) {
 		require.Equal(s, 1, j.count("Signals"), "it read when the wait began")
 		open := entryOf(r, "order.approved")
 		require.True(s, open.IsAsleep())
+		waits := []saga.Awaited{{Signal: "order.approved", Since: entryOf(r, "stock.hold").At}}
+		require.Equal(s, waits, saga.AwaitedBy(r, d.Steps()))
 		time.Sleep(90 * day)
 		require.Equal(s, r.Revision, s.read("k").Revision, "nobody wrote meanwhile")
 		require.Equal(s, 1, j.count("Signals"), "and nobody read the signals of a saga that sleeps")
@@ -218,6 +220,11 @@ func TestAwait_inMemory(t *testing.T) {
 				require.NoError(s, err)
 			}
 			time.Sleep(time.Hour)
+			steps, err := saga.PlanSteps(d.Plan())
+			require.NoError(s, err)
+			r := s.read("k")
+			require.Equal(s, []saga.Awaited{{Signal: "order.approved", Since: r.FirstClaimedAt}, {Signal: "order.paid", Since: r.FirstClaimedAt}}, saga.AwaitedBy(r, steps))
+			require.Equal(s, r.FirstClaimedAt.Add(day), saga.AwaitedBy(r, d.Steps())[0].Until)
 			require.NoError(s, saga.NewSignal[int]("order.paid").Send(s.Context(), to, approvalID(s, "k"), 7))
 			time.Sleep(time.Hour)
 			require.NoError(s, approved.Send(s.Context(), to, approvalID(s, "k"), decision{"ann"}))

@@ -73,7 +73,7 @@ func (c *Console) auditSource(source, actor string) (auditReader, []string) {
 		return func(ctx context.Context, before int64, limit int) ([]auditLine, error) {
 			entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{Actor: actor, Before: before, Limit: limit})
 			return c.sagaAudit(source, entries), err
-		}, slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sagaVerbs)), string(journal.VerbMigrate))))
+		}, slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sagaVerbs)), string(journal.VerbMigrate), string(journal.VerbSignal))))
 	}
 	return nil, nil
 }

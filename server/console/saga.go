@@ -23,6 +23,7 @@ type sagaData struct {
 	Graph    drawing  // "": the plan cannot be drawn.
 	PlanNote string   // It says why there is no Graph.
 	Steps    []stepRow
+	Awaits   []saga.Awaited
 	Timeline []moment
 	Audit    []auditLine
 	Failure  string
@@ -137,6 +138,7 @@ func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []jo
 		}
 	}
 	d.Steps = stepsOf(steps, rec.Entries)
+	d.Awaits = saga.AwaitedBy(*rec, steps)
 	if steps != nil {
 		d.Graph = graphOf(rec, d.Steps)
 	}
@@ -196,7 +198,9 @@ func sagaTimeline(rec *journal.Record, audit []journal.AuditEntry) []moment {
 	add(moment{rec.FailedAt, "record", "Failed: goes back from here", ""})
 	add(moment{rec.ResumedAt, "record", "Last resumed by a person", ""})
 	add(moment{rec.FinishedAt, "record", "Now " + rec.Status.String(), ""})
-	add(moment{rec.WakeAt, "record", "Sleeps until then", ""})
+	if rec.WakeAt.Sub(rec.Now) < saga.MaxDuration/2 {
+		add(moment{rec.WakeAt, "record", "Sleeps until then", ""})
+	}
 	add(moment{rec.DeadlineAt, "record", "Time is up", ""})
 	add(moment{rec.ExpiresAt, "record", "May be swept", ""})
 	for i := range rec.Entries {
@@ -213,7 +217,7 @@ func sagaTimeline(rec *journal.Record, audit []journal.AuditEntry) []moment {
 			detail += ", stated by " + e.Forced
 		}
 		add(moment{e.At, "event", what, detail})
-		if e.Pending {
+		if e.Pending && e.RetryAt.Sub(rec.Now) < saga.MaxDuration/2 { // else it waits for as long as it takes
 			add(moment{e.RetryAt, "event", what, next})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -442,4 +443,32 @@ func TestSagas_readOnly(t *testing.T) {
 		}).Code)
 		shop.requireStatus(t, id, journal.Stuck)
 	})
+}
+
+// A saga that waits for a signal says for which, since when and until when.
+func TestSaga_awaits(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{0, 48 * time.Hour} {
+		inBubble(t, func(t *testing.T) {
+			waits := saga.MustDefine("waits", 1, func(b *saga.Builder[order, struct{}]) {
+				wait := saga.Await(b, saga.NewSignal[string]("order.approved"))
+				if timeout > 0 {
+					wait.Timeout(timeout)
+				}
+				saga.Step(b, reserve, b.Input()).Undo(release).After(wait)
+			})
+			shop := newShop(t, waits)
+			begun := time.Now()
+			r, err := waits.Start(context.Background(), shop.engine, childkey.MustParse("order-1"), order{})
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			page := shop.site(t).get("/saga?in=shop&id=" + r.ID.String()).text()
+			require.Contains(t, page, "Waits for <b>order.approved</b> since <time datetime=\""+begun.UTC().Format(time.RFC3339))
+			until := ", until <time datetime=\"" + begun.Add(timeout).UTC().Format(time.RFC3339)
+			require.Equal(t, timeout > 0, strings.Contains(page, until))
+			require.Contains(t, page, "waits for the signal")
+			require.NotContains(t, page, "next attempt")
+			require.NotContains(t, page, strconv.Itoa(begun.Year()+100), "no time that nobody set")
+		})
+	}
 }

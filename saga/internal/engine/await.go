@@ -269,6 +269,9 @@ func (o *Operator) Signal(ctx context.Context, id journal.ID, name string, value
 	if err != nil {
 		return r, err
 	}
+	if r.Corrupt != nil { // a process that cannot open the saga seals no value that an engine would open
+		return r, r.Corrupt
+	}
 	data, err := contract.Encode(value)
 	if err == nil && len(data) > journal.MaxResultBytes {
 		err = fmt.Errorf("%d bytes, at most %d", len(data), journal.MaxResultBytes)

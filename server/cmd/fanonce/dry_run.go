@@ -25,6 +25,11 @@ func (s unwrittenStore) Forget(ctx context.Context, id store.ID, _ int64, _ stor
 // An unwrittenJournal is the same for sagas.
 type unwrittenJournal struct{ journal.Journal }
 
+func (j unwrittenJournal) Send(ctx context.Context, s journal.Signal, _ journal.Audit) error {
+	_, err := j.Read(ctx, s.ID)
+	return err
+}
+
 func (j unwrittenJournal) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	r, err := j.Read(ctx, c.ID)
 	return r, err == nil, err

@@ -29,7 +29,7 @@ definition in a program of the service.`,
 	for _, x := range sagaVerbs {
 		cmd.AddCommand(newSagaVerb(a, x))
 	}
-	cmd.AddCommand(newSagaMigrate(a))
+	cmd.AddCommand(newSagaMigrate(a), newSagaSignal(a))
 	return cmd
 }
 
@@ -106,11 +106,44 @@ type stepRow struct {
 	Forced   string `json:"forced,omitempty"`
 }
 
+// An awaitRow is a signal that a saga waits for.
+type awaitRow struct {
+	Signal string `json:"signal"`
+	Since  string `json:"since"`
+	Until  string `json:"until,omitempty"` // "": as long as it takes, or not known
+}
+
+// awaitsOf returns what the saga waits for, if its plan can be read.
+func awaitsOf(ctx context.Context, reader journal.Reader, r *journal.Record) []awaitRow {
+	rows := []awaitRow{}
+	plan, err := reader.Plan(ctx, r.Name, r.Version)
+	if err != nil || plan.Hash != r.Plan {
+		return rows
+	}
+	steps, err := saga.PlanSteps(plan)
+	if err != nil {
+		return rows
+	}
+	for _, w := range saga.AwaitedBy(*r, steps) {
+		rows = append(rows, awaitRow{w.Signal, stamp(w.Since), stamp(w.Until)})
+	}
+	return rows
+}
+
+func (w awaitRow) String() string {
+	text := "waits for " + w.Signal + " since " + w.Since
+	if w.Until != "" {
+		text += ", until " + w.Until
+	}
+	return text
+}
+
 type sagaShowOut struct {
-	Saga  sagaRow    `json:"saga"`
-	Why   string     `json:"why,omitempty"` // the saga is stuck, failed, or waits for another build
-	Steps []stepRow  `json:"steps"`
-	Audit []auditRow `json:"audit"`
+	Saga   sagaRow    `json:"saga"`
+	Awaits []awaitRow `json:"awaits"`
+	Why    string     `json:"why,omitempty"` // the saga is stuck, failed, or waits for another build
+	Steps  []stepRow  `json:"steps"`
+	Audit  []auditRow `json:"audit"`
 }
 
 func whyOf(r *journal.Record) string {
@@ -177,7 +210,7 @@ func newSagaShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printSaga(sagaShowOut{sagaRowOf(&r), whyOf(&r), stepsOf(r.Entries), sagaAuditOf(entries)}, &r)
+			return a.printSaga(sagaShowOut{sagaRowOf(&r), awaitsOf(cmd.Context(), reader, &r), whyOf(&r), stepsOf(r.Entries), sagaAuditOf(entries)}, &r)
 		},
 	}
 }
@@ -189,7 +222,10 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 	if err := a.printSagas([]journal.Record{*r}, 0); err != nil {
 		return err
 	}
-	if until := out.Saga.SleepsUntil; until != "" {
+	for _, w := range out.Awaits {
+		_, _ = fmt.Fprintln(a.stdout, "\n"+printable(w.String()))
+	}
+	if until := out.Saga.SleepsUntil; until != "" && len(out.Awaits) == 0 {
 		_, _ = fmt.Fprintln(a.stdout, "\nsleeps until", until)
 	}
 	if out.Why != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -273,9 +274,51 @@ func migrateTo(o *saga.Operator, version int) sagaMove {
 	}
 }
 
+// newSagaSignal is the verb that sends a saga what it awaits.
+func newSagaSignal(a *app) *cobra.Command {
+	v := &verb{}
+	cmd := &cobra.Command{
+		Use: "signal ID NAME VALUE", Short: "Send a saga a value that it awaits", Args: takes(3, 3),
+		Long: `Send a saga a value that it awaits, or will await: what should have sent it is lost. NAME is that of the step, as saga show
+has it. VALUE is JSON. The first value that a saga is sent stays.
+
+This program does not know the type of the value. If VALUE has a member that the type lacks, the saga is left to a newer build; if it is
+no such value at all, the step has failed and the saga is undone, or stuck past its pivot.`,
+		Example: `  fanonce saga signal --reason 'approved by phone' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b order.approved '{"By":"ann"}'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseIDs(args[:1])
+			if err == nil {
+				err = v.check(args[:1])
+			}
+			value := json.RawMessage(args[2])
+			switch {
+			case err != nil:
+				return err
+			case !json.Valid(value):
+				return errors.New("VALUE is not JSON; a text has quotes of its own")
+			}
+			return a.moveSagas(cmd.Context(), sagaVerb{
+				name: "signal", consequence: "it gets the value of " + args[1] + ", which cannot be taken back.",
+				allowed: func(r journal.Record) bool { return !r.Status.Final() && r.FailedAt.IsZero() },
+				move: func(o *saga.Operator, _ string) sagaMove {
+					return func(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+						by.Revision = 0 // an executed saga moves on by itself
+						return o.Signal(ctx, id, args[1], value, by)
+					}
+				},
+			}, v, &sagaFilter{}, ids)
+		},
+	}
+	v.flags(cmd, a)
+	for _, name := range []string{"all", "most", "count"} {
+		_ = cmd.Flags().MarkHidden(name) // it is for one saga
+	}
+	return cmd
+}
+
 // refusedSaga turns the refusal of one saga into the answer "no".
 func refusedSaga(err error) error {
-	for _, refusal := range []error{saga.ErrConflict, saga.ErrNoStep, saga.ErrNoDefinition, journal.ErrNotFound, journal.ErrCorrupt} {
+	for _, refusal := range []error{saga.ErrConflict, saga.ErrNoStep, saga.ErrNoDefinition, saga.ErrSignal, saga.ErrSignalReused, saga.ErrTooLate, journal.ErrNotFound, journal.ErrCorrupt} {
 		if errors.Is(err, refusal) {
 			return no("%s", strings.TrimPrefix(err.Error(), "saga: "))
 		}
