@@ -28,7 +28,8 @@
 // A step may be called for each item of a list that only the saga knows, such as the lines of an order ([Each]). Each call
 // has a key and an undo of its own.
 //
-// A saga may live for months: [Sleep] is a step that ends by time, and [StartAt] begins a saga later. Each of its calls is
+// A saga may live for months: [Sleep] is a step that ends by time, [Await] one that ends by a value from outside, such as an
+// approval ([Signal.Send]), and [StartAt] begins a saga later. Each of its calls is
 // as old as its own first attempt, so callees take the first call of an old saga, and refuse only what they may have
 // forgotten (key-expired).
 //

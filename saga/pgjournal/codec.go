@@ -18,7 +18,7 @@ import (
 // is not the value that Seal was given.
 //
 // Inputs and their hashes, results, and entries (with steps, outcomes, error details and the
-// bodies of refusals) are sealed. So are causes of failures, why a saga is stuck or deferred, and the reasons in the
+// bodies of refusals) are sealed, and the values of signals. So are causes of failures, why a saga is stuck or deferred, and the reasons in the
 // audit log. Each is bound to the ID of its saga, which is made from scope, definition and key, and to
 // its kind. A large result is also
 // bound to its step and its write, and a reason to its verb, step and actor. So Open refuses

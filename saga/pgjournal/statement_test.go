@@ -141,6 +141,15 @@ func TestStatementsPerMethod(t *testing.T) {
 	})
 	count(1, "read", func() error { _, err := j.Read(t.Context(), r.ID); return err })
 	count(1, "read outlines", func() error { _, err := j.ReadOutlines(t.Context(), []journal.ID{r.ID, {1}}); return err })
+	signal := journal.Signal{ID: r.ID, Name: "a.b", Value: []byte("1")}
+	count(1, "send", func() error { return j.Send(t.Context(), signal, journal.Audit{}) })
+	count(2, "send of what is there: the insert that did nothing, and a write of the row as it is", func() error {
+		return j.Send(t.Context(), signal, journal.Audit{})
+	})
+	count(1, "end of a wait", func() error { _, err := j.EndWait(t.Context(), ownerOf(r), "a.c"); return err })
+	count(3, "end of a wait where a signal is", func() error { _, err := j.EndWait(t.Context(), ownerOf(r), "a.b"); return err })
+	count(1, "signals", func() error { _, err := j.Signals(t.Context(), []journal.ID{r.ID, {1}}); return err })
+	count(1, "nothing to wake", func() error { _, err := j.WakeSignalled(t.Context()); return err })
 	count(1, "heartbeat", func() error { return j.Heartbeat(t.Context(), engine, time.Minute) })
 	for range 20 {
 		start(t, j, journal.EngineID{})
