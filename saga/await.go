@@ -10,7 +10,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -98,7 +98,7 @@ func (o *operator) send(ctx context.Context, s journal.Signal, of reflect.Type) 
 // saga that goes back drops its waits.
 type AwaitRef[T any] struct{ step *StepRef[struct{}, T] }
 
-func (a *AwaitRef[T]) ref() (*engine.Draft, *engine.Step) {
+func (a *AwaitRef[T]) ref() (*graph.Draft, *graph.Step) {
 	if a == nil {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func Await[SagaIn, SagaOut, T any](b *Builder[SagaIn, SagaOut], sig Signal[T]) *
 		b.draft.Problem(err)
 	}
 	service, operation, _ := splitName(sig.name)
-	s := declare[struct{}, T](b.draft, engine.Address{Service: service, Operation: operation, Shape: engine.AwaitSignal}, Const(b, struct{}{}).node)
+	s := declare[struct{}, T](b.draft, graph.Address{Service: service, Operation: operation, Shape: graph.AwaitSignal}, Const(b, struct{}{}).node)
 	s.step.Of = reflect.TypeFor[T]()
 	b.draft.Later(func() {
 		if s.step.Optional && s.step.Wait == 0 {

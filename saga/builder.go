@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // The defaults of a saga.
@@ -20,11 +20,11 @@ const MaxSteps = 256
 
 // A Builder takes the declarations of a saga whose input is In and whose
 // result is Out; [Define] passes it to its function. It is of no use after that.
-type Builder[In, Out any] struct{ draft *engine.Draft }
+type Builder[In, Out any] struct{ draft *graph.Draft }
 
 // Input is the saga's input.
 func (b *Builder[In, Out]) Input() Value[In] {
-	return Value[In]{&engine.Node{Draft: b.draft, Input: true, Eval: func(f *engine.Facts) any { return f.Input }}}
+	return Value[In]{&graph.Node{Draft: b.draft, Input: true, Eval: func(f *graph.Facts) any { return f.Input }}}
 }
 
 // Timeout is how long a saga may take to pass its pivot. After that time the saga is compensated.

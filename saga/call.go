@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -35,8 +36,8 @@ type UndoCall[In, Out any] struct {
 }
 
 // operationCall returns how a step calls the operation of u.
-func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.Call) ([]byte, error) {
-	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
+func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *graph.Call) ([]byte, error) {
+	return func(ctx context.Context, c *graph.Call) ([]byte, error) {
 		op := u.op
 		path, body, err := u.encode(c.Input)
 		if err != nil {
@@ -59,7 +60,7 @@ func operationCall[In, Out any](u *use[In, Out]) func(context.Context, *engine.C
 
 // limitsOf returns the limits of a step's calls. A step with more than the default AttemptTimeout asked for it, so its calls
 // have that time even if the Timeout of their client is shorter.
-func limitsOf(s *engine.Step) (l retry.Limits) {
+func limitsOf(s *graph.Step) (l retry.Limits) {
 	if s.AttemptTimeout > DefaultAttemptTimeout {
 		l.Timeout = s.AttemptTimeout
 	}
@@ -67,8 +68,8 @@ func limitsOf(s *engine.Step) (l retry.Limits) {
 }
 
 // operationUndo returns how a step is undone by what undo returns for the step's input.
-func operationUndo[In, Out any](undo func(input any) contract.UndoOperation[In, Out], to engine.Address) func(context.Context, *engine.Call) error {
-	return func(ctx context.Context, c *engine.Call) error {
+func operationUndo[In, Out any](undo func(input any) contract.UndoOperation[In, Out], to graph.Address) func(context.Context, *graph.Call) error {
+	return func(ctx context.Context, c *graph.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
@@ -101,17 +102,17 @@ func operationUndo[In, Out any](undo func(input any) contract.UndoOperation[In, 
 
 // forwardKey is the key of the call that c undoes. A function was given the plain child key,
 // whatever the profile of its service says about the keys of operations.
-func forwardKey(c *engine.Call) (childkey.Key, error) {
+func forwardKey(c *graph.Call) (childkey.Key, error) {
 	from := c.Step.Address
-	if from.Shape == engine.Function {
+	if from.Shape == graph.Function {
 		return c.Derive(from)
 	}
 	return c.Client.ChildKey(c.Parent, from.Service, from.Operation, from.Discriminators...)
 }
 
 // functionCall returns how a step runs fn.
-func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) func(context.Context, *engine.Call) ([]byte, error) {
-	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
+func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) func(context.Context, *graph.Call) ([]byte, error) {
+	return func(ctx context.Context, c *graph.Call) ([]byte, error) {
 		key, err := c.Derive(c.Step.Address)
 		if err != nil {
 			return nil, err
@@ -128,8 +129,8 @@ func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) 
 }
 
 // functionUndo returns how a step is undone by fn.
-func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error) func(context.Context, *engine.Call) error {
-	return func(ctx context.Context, c *engine.Call) error {
+func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error) func(context.Context, *graph.Call) error {
+	return func(ctx context.Context, c *graph.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
@@ -152,7 +153,7 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 	}
 }
 
-func undoInput[In, Out any](c *engine.Call) (contract.Undo[In, Out], error) {
+func undoInput[In, Out any](c *graph.Call) (contract.Undo[In, Out], error) {
 	in := contract.Undo[In, Out]{Input: inputOf[In](c.Input)}
 	if c.Output == nil {
 		return in, nil

@@ -3,7 +3,7 @@ package saga
 import (
 	"fmt"
 
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // When makes the step run only if v is true. Else it is skipped: it has no effect and needs no undo, and the saga goes on
@@ -48,7 +48,7 @@ func orElse[T any](i int, output, v Value[T]) Value[T] {
 		return Value[T]{}
 	}
 	n.Missing = func(skipped func(int) bool) bool { return skipped(i) && v.node.IsMissing(skipped) }
-	n.Eval = func(f *engine.Facts) any {
+	n.Eval = func(f *graph.Facts) any {
 		if f.Skipped != nil && f.Skipped[i] {
 			return v.node.Eval(f)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -152,7 +152,7 @@ func (cfg *Config) checkDurations() error {
 		case f.value < 0:
 			return field(f.name, fmt.Errorf("%v is negative", f.value))
 		case f.value > MaxDuration: // no saga could end
-			return field(f.name, engine.TooLong(f.value))
+			return field(f.name, graph.TooLong(f.value))
 		case f.interval && f.value > maxInterval: // a multiple of it would be no Duration
 			return field(f.name, fmt.Errorf("%v is more than a year", f.value))
 		}

@@ -8,19 +8,19 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A Definition is a saga that takes an In and results in an Out: a graph of
 // steps that was checked. It is immutable and safe for concurrent use. An
 // [Engine] that has it among its Definitions runs it.
-type Definition[In, Out any] struct{ plan *engine.Plan }
+type Definition[In, Out any] struct{ plan *graph.Plan }
 
 // AnyDefinition is a [Definition] of any types.
-type AnyDefinition interface{ enginePlan() *engine.Plan }
+type AnyDefinition interface{ enginePlan() *graph.Plan }
 
-func (d *Definition[In, Out]) enginePlan() *engine.Plan {
+func (d *Definition[In, Out]) enginePlan() *graph.Plan {
 	if d == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (d *Definition[In, Out]) enginePlan() *engine.Plan {
 // are duplicate names, cycles, foreign values, missing undos, steps on the wrong side of the
 // pivot, times that are not positive, and types that JSON cannot carry.
 func Define[In, Out any](name string, version int, build func(b *Builder[In, Out])) (*Definition[In, Out], error) {
-	d := &engine.Draft{Plan: &engine.Plan{
+	d := &graph.Draft{Plan: &graph.Plan{
 		Name: name, Version: version, Input: formOf[In](),
 		UndoBudget: DefaultUndoBudget, MaxParallel: DefaultMaxParallel,
 	}}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // DefaultMaxItems is how many items an [Each] has at most, unless [EachRef.Max] says otherwise.
-const DefaultMaxItems = engine.DefaultMaxItems
+const DefaultMaxItems = graph.DefaultMaxItems
 
 // An EachRef is a declared step that is called for each item of a list. Its methods mean for the call of every item what
 // those of a [StepRef] mean for its call, and return it.
@@ -42,7 +42,7 @@ type EachRef[In, Out any] struct {
 func Each[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], op contract.Operation[In, Out], items Value[[]In], name func(item In) string,
 ) *EachRef[In, Out] {
-	e := declareEach[In, Out](b.draft, addressOf(op, append(op.Discriminators(), engine.AllItems)), items, name)
+	e := declareEach[In, Out](b.draft, addressOf(op, append(op.Discriminators(), graph.AllItems)), items, name)
 	e.step.calls(op)
 	return e
 }
@@ -56,14 +56,14 @@ func EachFunc[SagaIn, SagaOut, In, Out any](
 	if err != nil {
 		b.draft.Problem(err)
 	}
-	e := declareEach[In, Out](b.draft, engine.Address{
-		Service: service, Operation: operation, Discriminators: []string{engine.AllItems}, Shape: engine.Function,
+	e := declareEach[In, Out](b.draft, graph.Address{
+		Service: service, Operation: operation, Discriminators: []string{graph.AllItems}, Shape: graph.Function,
 	}, items, name)
 	e.step.runs(fn)
 	return e
 }
 
-func declareEach[In, Out any](d *engine.Draft, to engine.Address, items Value[[]In], name func(In) string) *EachRef[In, Out] {
+func declareEach[In, Out any](d *graph.Draft, to graph.Address, items Value[[]In], name func(In) string) *EachRef[In, Out] {
 	e := &EachRef[In, Out]{step: declare[In, Out](d, to, items.node)}
 	s := e.step.step
 	s.IsEach, s.MaxItems = true, DefaultMaxItems
@@ -71,18 +71,18 @@ func declareEach[In, Out any](d *engine.Draft, to engine.Address, items Value[[]
 		d.Problem(fmt.Errorf("step %s: the function that names the items is nil", s.Name))
 		return e
 	}
-	s.Split = func(computed any) []engine.Item { return e.split(computed, name) }
+	s.Split = func(computed any) []graph.Item { return e.split(computed, name) }
 	d.Later(e.checkConstant)
 	return e
 }
 
 // split returns the items of a list that was computed.
-func (e *EachRef[In, Out]) split(computed any, name func(In) string) []engine.Item {
+func (e *EachRef[In, Out]) split(computed any, name func(In) string) []graph.Item {
 	list := inputOf[[]In](computed)
 	shared, _ := computed.(filled)
-	items := make([]engine.Item, len(list))
+	items := make([]graph.Item, len(list))
 	for i, in := range list {
-		items[i] = engine.Item{Name: name(in), Input: in}
+		items[i] = graph.Item{Name: name(in), Input: in}
 		if e.at != nil {
 			items[i].Input = filled{in, e.valuesFor(in, shared.values)}
 		}
@@ -109,13 +109,13 @@ func (e *EachRef[In, Out]) checkConstant() {
 	if s.Input == nil || s.Input.Input || len(s.Input.Needs) > 0 {
 		return
 	}
-	err := engine.Guarded(func() error { return d.Plan.CheckItems(s, s.Split(s.Input.Eval(new(engine.Facts)))) })
+	err := graph.Guarded(func() error { return d.Plan.CheckItems(s, s.Split(s.Input.Eval(new(graph.Facts)))) })
 	if err != nil {
 		d.Problem(fmt.Errorf("step %s: %w", s.Name, err))
 	}
 }
 
-func (e *EachRef[In, Out]) ref() (*engine.Draft, *engine.Step) {
+func (e *EachRef[In, Out]) ref() (*graph.Draft, *graph.Step) {
 	if e == nil {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (e *EachRef[In, Out]) Max(n int) *EachRef[In, Out] {
 // Output is what the calls return, in the order of the items.
 func (e *EachRef[In, Out]) Output() Value[[]Out] {
 	i := e.step.step.Index
-	return Value[[]Out]{&engine.Node{Draft: e.step.draft, Needs: []int{i}, Eval: func(f *engine.Facts) any {
+	return Value[[]Out]{&graph.Node{Draft: e.step.draft, Needs: []int{i}, Eval: func(f *graph.Facts) any {
 		outputs := as[[]any](f.Outputs[i])
 		list := make([]Out, len(outputs))
 		for k, output := range outputs {
@@ -164,7 +164,7 @@ func (e *EachRef[In, Out]) ReadOutput(r journal.Record) (out []Out, done bool, e
 	if p.statusOf(p.plan.Steps[e.step.step.Index]) != StepCompleted {
 		return nil, false, nil
 	}
-	items := p.plan.Steps[e.step.step.Index].Items()
+	items := p.plan.Steps[e.step.step.Index].Items
 	if slices.ContainsFunc(items, func(i int) bool { return p.statusOf(p.plan.Steps[i]) != StepCompleted }) {
 		return nil, false, nil
 	}

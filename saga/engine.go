@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -74,7 +75,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 		MaxActive: cfg.MaxActive, MaxRecoveryAttempts: cfg.MaxRecoveryAttempts, SweepBatch: cfg.SweepBatch, Backoff: cfg.Backoff,
 		OnStuck: cfg.OnStuck, Observe: observing(cfg), Tracer: tracing(cfg), Rand: cfg.Rand, Child: childOf,
 	})
-	var changed *engine.PlanChanged
+	var changed *graph.PlanChanged
 	switch {
 	case errors.As(err, &changed):
 		return nil, planError(changed.Plan, changed.Problem)
@@ -85,7 +86,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 }
 
 // plans returns the plans of the definitions, checked against the rest of cfg.
-func (cfg *Config) plans() ([]*engine.Plan, error) {
+func (cfg *Config) plans() ([]*graph.Plan, error) {
 	plans, err := plansOf(cfg.Definitions)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (cfg *Config) plans() ([]*engine.Plan, error) {
 }
 
 // planError returns the problems of a plan as an error.
-func planError(p *engine.Plan, problems ...error) error {
+func planError(p *graph.Plan, problems ...error) error {
 	return &PlanError{Name: p.Name, Version: p.Version, Problems: problems}
 }
 
@@ -110,10 +111,10 @@ func planError(p *engine.Plan, problems ...error) error {
 var anyKey = childkey.MustParse("any")
 
 // checkOperations checks that there is a client with the services of the plan's operations.
-func checkOperations(p *engine.Plan, client *sdk.Client) error {
+func checkOperations(p *graph.Plan, client *sdk.Client) error {
 	for _, s := range p.Steps {
-		for _, a := range []*engine.Address{&s.Address, s.Undo} {
-			if a == nil || a.Shape == engine.Function || a.MakesNoCall() {
+		for _, a := range []*graph.Address{&s.Address, s.Undo} {
+			if a == nil || a.Shape == graph.Function || a.MakesNoCall() {
 				continue
 			}
 			if client == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -49,7 +49,7 @@ type Error struct {
 }
 
 // newError returns the error of a saga that is final or stuck.
-func newError(p *engine.Plan, r journal.Record) *Error {
+func newError(p *graph.Plan, r journal.Record) *Error {
 	e := &Error{ID: r.ID, Name: r.Name, Status: r.Status, StuckOn: r.StuckOn}
 	failure := r.Cause
 	if failure == nil {
@@ -63,7 +63,7 @@ func newError(p *engine.Plan, r journal.Record) *Error {
 			e.detail = fmt.Sprintf("%v (%s)", failure.Outcome, failure.Detail)
 		}
 	}
-	if grown, err := p.WithItems(r.Entries); err == nil {
+	if grown, err := p.WithShownItems(r.Entries); err == nil {
 		p = grown
 	}
 	undone := make(map[string]bool)

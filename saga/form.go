@@ -8,13 +8,13 @@ import (
 	"reflect"
 
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // formOf returns how values of type T are read.
-func formOf[T any]() engine.Form {
-	return engine.Form{
+func formOf[T any]() graph.Form {
+	return graph.Form{
 		Decode: func(data []byte) (any, error) { return decodeLeniently[T](data) },
 		Check: func(data []byte) error {
 			_, err := decodeStrictly[T](data)

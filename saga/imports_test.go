@@ -20,8 +20,8 @@ func TestImports(t *testing.T) {
 	for path, more := range map[string][]string{
 		"saga/journal":    nil,
 		"saga/memjournal": {module + "saga/memjournal"},
-		"saga":            {module + "saga", module + "saga/internal/engine", module + "sdk"},
-		"saga/pgjournal":  {module + "saga", module + "saga/internal/engine", module + "sdk", module + "saga/pgjournal", module + "internal/pgkit", module + "internal/pgkit/component", "github.com/jackc/", "golang.org/x/"},
+		"saga":            {module + "saga", module + "saga/internal/engine", module + "saga/internal/graph", module + "sdk"},
+		"saga/pgjournal":  {module + "saga", module + "saga/internal/engine", module + "saga/internal/graph", module + "sdk", module + "saga/pgjournal", module + "internal/pgkit", module + "internal/pgkit/component", "github.com/jackc/", "golang.org/x/"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
 			module+path).Output()

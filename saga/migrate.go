@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -65,9 +66,9 @@ func (e *MigrationError) Error() string {
 func (e *MigrationError) Is(target error) bool { return target == ErrConflict }
 
 // A storedPlan is a definition for [Operator.Migrate] alone.
-type storedPlan struct{ plan *engine.Plan }
+type storedPlan struct{ plan *graph.Plan }
 
-func (storedPlan) enginePlan() *engine.Plan { return nil }
+func (storedPlan) enginePlan() *graph.Plan { return nil }
 
 // StoredPlan returns a definition for [Operator.Migrate] and [Operator.MigrateAll] alone: the plan that a journal keeps. It is
 // for programs without the definition itself, such as a command. A plan has neither types nor functions nor times. So
@@ -76,7 +77,7 @@ func (storedPlan) enginePlan() *engine.Plan { return nil }
 //
 // The errors are those of [PlanSteps]. It does no I/O.
 func StoredPlan(r journal.PlanRecord) (AnyDefinition, error) {
-	p, err := engine.ParsePlan(r)
+	p, err := graph.ParsePlan(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func StoredPlan(r journal.PlanRecord) (AnyDefinition, error) {
 }
 
 // targetOf returns the plan to move sagas to.
-func targetOf(d AnyDefinition) (*engine.Plan, error) {
+func targetOf(d AnyDefinition) (*graph.Plan, error) {
 	if stored, ok := d.(storedPlan); ok {
 		return stored.plan, nil
 	}
@@ -216,7 +217,7 @@ func (o *operator) MigrateAll(ctx context.Context, req MigrateRequest, by journa
 type migrateAll struct {
 	o   *operator
 	req MigrateRequest
-	to  *engine.Plan
+	to  *graph.Plan
 	by  journal.Audit
 
 	mu     sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -80,7 +81,7 @@ func (o observers) Observe(ctx context.Context, e Event) {
 
 // heard tells one observer. Its error is a panic.
 func heard(ctx context.Context, o Observer, e Event) error {
-	return engine.Guarded(func() error {
+	return graph.Guarded(func() error {
 		o.Observe(ctx, e)
 		return nil
 	})

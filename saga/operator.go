@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -67,8 +68,8 @@ func isNil(of any) bool {
 type operator struct{ verbs *engine.Operator }
 
 // plansOf returns the plans of the definitions, each once.
-func plansOf(definitions []AnyDefinition) ([]*engine.Plan, error) {
-	var plans []*engine.Plan
+func plansOf(definitions []AnyDefinition) ([]*graph.Plan, error) {
+	var plans []*graph.Plan
 	for i, d := range definitions {
 		if d == nil || d.enginePlan() == nil {
 			return nil, field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
@@ -96,7 +97,7 @@ func (o *Operator) WithKeep(keep time.Duration) (*Operator, error) {
 	case keep <= 0:
 		return nil, field("Keep", fmt.Errorf("%v is not positive", keep))
 	case keep > MaxDuration:
-		return nil, field("Keep", engine.TooLong(keep))
+		return nil, field("Keep", graph.TooLong(keep))
 	}
 	return &Operator{operator{o.verbs.WithKeep(keep)}}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // A use is an operation as a step calls it.
@@ -62,12 +62,12 @@ func (s *StepRef[In, Out]) At(wildcard string, v Value[string]) *StepRef[In, Out
 }
 
 // fillNode returns the node of input with one more computed value.
-func fillNode(input, value *engine.Node) *engine.Node {
+func fillNode(input, value *graph.Node) *graph.Node {
 	n := join(input, value)
 	if n == nil {
 		return input // of another saga, which is a problem already
 	}
-	n.Eval = func(f *engine.Facts) any {
+	n.Eval = func(f *graph.Facts) any {
 		computed := input.Eval(f)
 		before, ok := computed.(filled)
 		if !ok {

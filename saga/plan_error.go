@@ -8,7 +8,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/internal/errtext"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // The sentinels of a [PlanError], which matches those of all its problems.
@@ -17,25 +17,25 @@ var (
 	ErrPlan = errors.New("saga: bad plan")
 	// ErrDuplicateStep: two steps, or a step and an undo, have one name. Their calls would
 	// have one key. Give the operations discriminators.
-	ErrDuplicateStep = engine.ErrDuplicateStep
+	ErrDuplicateStep = graph.ErrDuplicateStep
 	// ErrCycle: steps wait for each other.
-	ErrCycle = engine.ErrCycle
+	ErrCycle = graph.ErrCycle
 	// ErrMissingUndo: a step could not be undone when another one fails. Give it an Undo,
 	// or say that it is ReadOnly, Irreversible, the Pivot, or Retriable behind everything
 	// that can fail.
-	ErrMissingUndo = engine.ErrMissingUndo
+	ErrMissingUndo = graph.ErrMissingUndo
 	// ErrPivot: a step is on the wrong side of the pivot, or there are two pivots.
-	ErrPivot = engine.ErrPivot
+	ErrPivot = graph.ErrPivot
 	// ErrRetention: a callee forgets keys while the saga can still send them. The call
 	// could then take effect twice.
-	ErrRetention = engine.ErrRetention
+	ErrRetention = graph.ErrRetention
 	// ErrValue: a [Value] that is of no saga or of another one.
 	ErrValue = errors.New("saga: foreign value")
 	// ErrType is [contract.ErrType]: an input, output or result that JSON cannot carry there and back.
 	ErrType = contract.ErrType
 	// ErrPlanChanged: the journal has another plan under the definition's name and
 	// version. Give the definition a new version: sagas of both run side by side.
-	ErrPlanChanged = engine.ErrPlanChanged
+	ErrPlanChanged = graph.ErrPlanChanged
 )
 
 // A PlanError lists everything that is wrong with a definition. [Define] returns it, and

@@ -3,7 +3,7 @@ package saga
 import (
 	"time"
 
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -28,13 +28,13 @@ type StepInfo struct {
 }
 
 // IsFunction reports whether the step is a [StepFunc].
-func (s StepInfo) IsFunction() bool { return s.Shape == engine.Function }
+func (s StepInfo) IsFunction() bool { return s.Shape == graph.Function }
 
 // IsSleep reports whether the step is a [Sleep] or [SleepUntil]: it makes no call.
-func (s StepInfo) IsSleep() bool { return engine.Address{Shape: s.Shape}.MakesNoCall() && !s.IsAwait() }
+func (s StepInfo) IsSleep() bool { return graph.Address{Shape: s.Shape}.MakesNoCall() && !s.IsAwait() }
 
 // IsAwait reports whether the step is an [Await]: it makes no call. Its name is that of the signal.
-func (s StepInfo) IsAwait() bool { return s.Shape == engine.AwaitSignal }
+func (s StepInfo) IsAwait() bool { return s.Shape == graph.AwaitSignal }
 
 // PlanSteps returns the steps of a plan that a journal keeps, in the order of their declaration. It
 // needs no definition. It does no I/O. A journal keeps neither times nor types: Attempts, Timeout
@@ -43,7 +43,7 @@ func (s StepInfo) IsAwait() bool { return s.Shape == engine.AwaitSignal }
 // The error wraps [ErrCorrupt] if the lines of the record do not have its hash. It wraps [ErrNewer]
 // if a newer build has written a line that this build cannot read.
 func PlanSteps(r journal.PlanRecord) ([]StepInfo, error) {
-	p, err := engine.ParsePlan(r)
+	p, err := graph.ParsePlan(r)
 	if err != nil {
 		return nil, err
 	}
@@ -54,19 +54,19 @@ func PlanSteps(r journal.PlanRecord) ([]StepInfo, error) {
 // a [journal.Reader] names the items that it has entries of, in the order of these. The error is an [ErrCorrupt],
 // too, if the items in r cannot be those of plan.
 func RecordSteps(plan journal.PlanRecord, r journal.Record) ([]StepInfo, error) {
-	p, err := engine.ParsePlan(plan)
+	p, err := graph.ParsePlan(plan)
 	if err != nil {
 		return nil, err
 	}
 	steps := len(p.Steps)
-	if p, err = p.WithItems(r.Entries); err != nil {
+	if p, err = p.WithShownItems(r.Entries); err != nil {
 		return nil, err
 	}
 	all := stepInfosOf(p)
 	infos := make([]StepInfo, 0, len(all))
 	for i, s := range p.Steps[:steps] {
 		infos = append(infos, all[i])
-		for _, item := range s.Items() {
+		for _, item := range s.Items {
 			infos = append(infos, all[item])
 		}
 	}
@@ -74,13 +74,13 @@ func RecordSteps(plan journal.PlanRecord, r journal.Record) ([]StepInfo, error) 
 }
 
 // stepInfosOf returns what a journal keeps of each step.
-func stepInfosOf(p *engine.Plan) []StepInfo {
+func stepInfosOf(p *graph.Plan) []StepInfo {
 	infos := make([]StepInfo, len(p.Steps))
 	for i, s := range p.Steps {
 		infos[i] = StepInfo{
 			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Shape: s.Address.Shape,
 			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
-			Optional: s.Optional, Conditional: s.Conditional, Each: s.IsEach, Of: s.Each(),
+			Optional: s.Optional, Conditional: s.Conditional, Each: s.IsEach, Of: s.Each,
 		}
 		if s.Undo != nil {
 			infos[i].Undo = s.Undo.Name()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // MaxDuration is the longest time that a definition or a [Config] may name: one hundred
@@ -48,7 +48,7 @@ func (s *StepRef[In, Out]) Retry(p RetryPolicy) *StepRef[In, Out] {
 	if err := checkBackoff(p.Backoff); err != nil {
 		s.draft.Problem(fmt.Errorf("%sBackoff%w", field, err))
 	}
-	s.step.Policy = engine.Policy(p)
+	s.step.Policy = graph.Policy(p)
 	return s
 }
 
@@ -60,9 +60,9 @@ func checkBackoff(b retry.Backoff) error {
 	case b.Cap < 0:
 		return fmt.Errorf(".Cap: %v is negative", b.Cap)
 	case b.Base > MaxDuration:
-		return fmt.Errorf(".Base: %w", engine.TooLong(b.Base))
+		return fmt.Errorf(".Base: %w", graph.TooLong(b.Base))
 	case b.Cap > MaxDuration:
-		return fmt.Errorf(".Cap: %w", engine.TooLong(b.Cap))
+		return fmt.Errorf(".Cap: %w", graph.TooLong(b.Cap))
 	case b.Cap > 0 && b.Cap < b.Base:
 		return fmt.Errorf(".Cap: %v is less than Base %v", b.Cap, b.Base)
 	case !(b.Jitter >= 0 && b.Jitter <= 1): // written so that NaN is rejected

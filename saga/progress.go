@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -82,17 +82,17 @@ func (d *Definition[In, Out]) Progress(r journal.Record) ([]StepState, error) {
 	}
 	states := make([]StepState, 0, len(p.plan.Steps))
 	for _, s := range p.plan.Steps[:len(plan.Steps)] {
-		if len(s.Items()) == 0 {
+		if len(s.Items) == 0 {
 			states = append(states, p.stateOf(s))
 		}
-		for _, i := range s.Items() {
+		for _, i := range s.Items {
 			states = append(states, p.stateOf(p.plan.Steps[i]))
 		}
 	}
 	return states, nil
 }
 
-func (p progress) stateOf(s *engine.Step) StepState {
+func (p progress) stateOf(s *graph.Step) StepState {
 	last := p.forward[s.Name]
 	if undo, begun := p.undo[s.Name]; begun {
 		last = undo
@@ -119,7 +119,7 @@ func (s *StepRef[In, Out]) ReadOutput(r journal.Record) (out Out, done bool, err
 }
 
 // readOutput returns the output of a step that completed.
-func readOutput[Out any](p progress, s *engine.Step) (out Out, err error) {
+func readOutput[Out any](p progress, s *graph.Step) (out Out, err error) {
 	data := p.forward[s.Name].Result
 	if data == nil {
 		return out, fmt.Errorf("%w: step %s of saga %s", ErrNoResult, s.Name, p.record.ID)
@@ -131,7 +131,7 @@ func readOutput[Out any](p progress, s *engine.Step) (out Out, err error) {
 }
 
 // checkRecord refuses a record that plan cannot read.
-func checkRecord(plan *engine.Plan, r journal.Record) error {
+func checkRecord(plan *graph.Plan, r journal.Record) error {
 	switch {
 	case plan == nil || plan.Record.Hash == journal.PlanHash{}:
 		return errNotDefined
@@ -148,13 +148,13 @@ func checkRecord(plan *engine.Plan, r journal.Record) error {
 
 // A progress holds what a record says of the steps of its plan.
 type progress struct {
-	plan          *engine.Plan
+	plan          *graph.Plan
 	record        journal.Record
 	forward, undo map[string]journal.Entry // by step
 }
 
-func newProgress(plan *engine.Plan, r journal.Record) (progress, error) {
-	plan, err := plan.WithItems(r.Entries)
+func newProgress(plan *graph.Plan, r journal.Record) (progress, error) {
+	plan, err := plan.WithShownItems(r.Entries)
 	if err != nil {
 		return progress{}, err
 	}
@@ -169,7 +169,7 @@ func newProgress(plan *engine.Plan, r journal.Record) (progress, error) {
 	return p, nil
 }
 
-func (p progress) statusOf(s *engine.Step) StepStatus {
+func (p progress) statusOf(s *graph.Step) StepStatus {
 	if undo, begun := p.undo[s.Name]; begun {
 		return p.undoStatus(undo)
 	}
@@ -214,7 +214,7 @@ func (p progress) pendingStatus(e journal.Entry) StepStatus {
 
 // unwrittenStatus is the status of a step without an entry. An owner may have begun it if the steps before it
 // are done, unless it is one that is written first. When a saga goes back all that was begun is written.
-func (p progress) unwrittenStatus(s *engine.Step) StepStatus {
+func (p progress) unwrittenStatus(s *graph.Step) StepStatus {
 	r := &p.record
 	begun := !r.Clean && !r.FirstClaimedAt.IsZero() && !s.IsPivot && !s.Conditional && !s.IsEach && p.isEnabled(s)
 	switch {
@@ -229,7 +229,7 @@ func (p progress) unwrittenStatus(s *engine.Step) StepStatus {
 }
 
 // isEnabled reports whether the steps before s are done.
-func (p progress) isEnabled(s *engine.Step) bool {
+func (p progress) isEnabled(s *graph.Step) bool {
 	for _, b := range s.Before {
 		e, written := p.forward[p.plan.Steps[b].Name]
 		if !written || e.Pending || e.Outcome != retry.Completed && !e.Skipped {

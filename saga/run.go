@@ -12,6 +12,7 @@ import (
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -49,7 +50,7 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 	case childkey.CheckScope(req.Scope) != nil:
 		return req, fmt.Errorf("%w: %w", ErrInvalidKey, errtext.Inner(childkey.CheckScope(req.Scope)))
 	case time.Until(req.At) > MaxDuration:
-		return req, field("StartAt", engine.TooLong(time.Until(req.At)))
+		return req, field("StartAt", graph.TooLong(time.Until(req.At)))
 	}
 	var err error
 	if req.Input, err = contract.Encode(in); err != nil {

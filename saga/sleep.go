@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -12,7 +12,7 @@ import (
 // drops its sleeps. Steps that wait for it name it in [StepRef.After].
 type SleepRef struct{ step *StepRef[struct{}, struct{}] }
 
-func (s *SleepRef) ref() (*engine.Draft, *engine.Step) {
+func (s *SleepRef) ref() (*graph.Draft, *graph.Step) {
 	if s == nil {
 		return nil, nil
 	}
@@ -39,23 +39,23 @@ func (s *SleepRef) After(steps ...AnyStep) *SleepRef {
 // if it is a constant, and else as soon as the saga knows it. Without an effect before it, the saga is then compensated
 // before its first call.
 func Sleep[SagaIn, SagaOut any](b *Builder[SagaIn, SagaOut], name string, d Value[time.Duration]) *SleepRef {
-	return declareSleep(b.draft, name, engine.SleepFor, d.node)
+	return declareSleep(b.draft, name, graph.SleepFor, d.node)
 }
 
 // SleepUntil declares a step that ends at a time, by the journal's clock. A time that is over ends it at once. It is
 // otherwise as [Sleep]. The zero Time is refused, and one more than [MaxDuration] ahead.
 func SleepUntil[SagaIn, SagaOut any](b *Builder[SagaIn, SagaOut], name string, at Value[time.Time]) *SleepRef {
-	return declareSleep(b.draft, name, engine.SleepUntil, at.node)
+	return declareSleep(b.draft, name, graph.SleepUntil, at.node)
 }
 
-func declareSleep(d *engine.Draft, name, shape string, in *engine.Node) *SleepRef {
+func declareSleep(d *graph.Draft, name, shape string, in *graph.Node) *SleepRef {
 	service, operation, err := splitName(name)
 	if err != nil {
 		d.Problem(err)
 	}
-	s := declare[struct{}, struct{}](d, engine.Address{Service: service, Operation: operation, Shape: shape}, in)
+	s := declare[struct{}, struct{}](d, graph.Address{Service: service, Operation: operation, Shape: shape}, in)
 	if in != nil && !in.Input && len(in.Needs) == 0 {
-		err := engine.Guarded(func() error { return engine.CheckSleep(in.Eval(new(engine.Facts)), time.Now()) })
+		err := graph.Guarded(func() error { return graph.CheckSleep(in.Eval(new(graph.Facts)), time.Now()) })
 		if err != nil {
 			d.Problem(fmt.Errorf("step %s: %w", name, err))
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // A StepRef is a declared step whose input is In and whose output is Out. Its
@@ -18,17 +18,17 @@ import (
 // nothing to undo (ReadOnly), or stays (Irreversible). Past the Pivot a saga only goes
 // forward: all later steps are Retriable.
 type StepRef[In, Out any] struct {
-	draft *engine.Draft
-	step  *engine.Step
+	draft *graph.Draft
+	step  *graph.Step
 	use   *use[In, Out] // of its operation; nil: the step is a function
 }
 
 // AnyStep is a [StepRef] of any types.
 type AnyStep interface {
-	ref() (*engine.Draft, *engine.Step)
+	ref() (*graph.Draft, *graph.Step)
 }
 
-func (s *StepRef[In, Out]) ref() (*engine.Draft, *engine.Step) {
+func (s *StepRef[In, Out]) ref() (*graph.Draft, *graph.Step) {
 	if s == nil {
 		return nil, nil
 	}
@@ -55,8 +55,8 @@ func addressOf(op interface {
 	Name() string
 	Method() string
 	Pattern() string
-}, discriminators []string) engine.Address {
-	return engine.Address{
+}, discriminators []string) graph.Address {
+	return graph.Address{
 		Service: op.Service(), Operation: op.Name(), Discriminators: discriminators, Shape: op.Method() + " " + op.Pattern(),
 	}
 }
@@ -110,7 +110,7 @@ func StepFunc[SagaIn, SagaOut, In, Out any](
 	if err != nil {
 		b.draft.Problem(err)
 	}
-	s := declare[In, Out](b.draft, engine.Address{Service: service, Operation: operation, Shape: engine.Function}, in.node)
+	s := declare[In, Out](b.draft, graph.Address{Service: service, Operation: operation, Shape: graph.Function}, in.node)
 	s.runs(fn)
 	return s
 }
@@ -126,8 +126,8 @@ func (s *StepRef[In, Out]) runs(fn func(ctx context.Context, call Call[In]) (Out
 }
 
 // declare adds a step to the draft.
-func declare[In, Out any](d *engine.Draft, to engine.Address, in *engine.Node) *StepRef[In, Out] {
-	s := &engine.Step{
+func declare[In, Out any](d *graph.Draft, to graph.Address, in *graph.Node) *StepRef[In, Out] {
+	s := &graph.Step{
 		Index: len(d.Plan.Steps), Name: to.Name(), Address: to, Input: in,
 		AttemptTimeout: DefaultAttemptTimeout, Output: formOf[Out](),
 	}
@@ -160,7 +160,7 @@ func splitName(name string) (service, operation string, err error) {
 // Output is what the step's call returns.
 func (s *StepRef[In, Out]) Output() Value[Out] {
 	i := s.step.Index
-	return Value[Out]{&engine.Node{Draft: s.draft, Needs: []int{i}, Eval: func(f *engine.Facts) any { return f.Outputs[i] }}}
+	return Value[Out]{&graph.Node{Draft: s.draft, Needs: []int{i}, Eval: func(f *graph.Facts) any { return f.Outputs[i] }}}
 }
 
 // Undo makes op what undoes the step, instead of what undoes the step's operation. It gets a key of its own, names the
@@ -209,7 +209,7 @@ func (s *StepRef[In, Out]) undoAt(op contract.UndoOperation[In, Out], inherited 
 	case len(to.Discriminators) == 0:
 		to.Discriminators = s.step.Address.Discriminators
 	case s.step.IsEach:
-		to.Discriminators = append(to.Discriminators, engine.AllItems)
+		to.Discriminators = append(to.Discriminators, graph.AllItems)
 	}
 	s.setUndo(to)
 	s.step.InheritsUndo = inherited
@@ -229,13 +229,13 @@ func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, un
 	if fn == nil {
 		s.draft.Problem(fmt.Errorf("step %s: the function of the undo is nil", s.step.Name))
 	}
-	to := engine.Address{Service: service, Operation: operation, Discriminators: s.step.Address.Discriminators, Shape: engine.Function}
+	to := graph.Address{Service: service, Operation: operation, Discriminators: s.step.Address.Discriminators, Shape: graph.Function}
 	s.setUndo(to)
 	s.step.UndoCall = functionUndo(fn)
 	return s
 }
 
-func (s *StepRef[In, Out]) setUndo(to engine.Address) {
+func (s *StepRef[In, Out]) setUndo(to graph.Address) {
 	if s.step.Undo != nil && !s.step.InheritsUndo {
 		s.draft.Problem(fmt.Errorf("step %s: there are two undos", s.step.Name))
 	}

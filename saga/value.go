@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 )
 
 // A Value is something that a saga will know: its input, the output of a step,
@@ -14,7 +14,7 @@ import (
 //
 // Values exist while a saga is defined; nothing is computed before it runs.
 // The zero Value belongs to no saga and is refused by [Define].
-type Value[T any] struct{ node *engine.Node }
+type Value[T any] struct{ node *graph.Node }
 
 // Map is the value that fn computes from another value. To change its results is to
 // change the plan: give the definition a new version.
@@ -30,7 +30,7 @@ func Map[A, T any](a Value[A], fn func(A) T) Value[T] {
 	if n == nil {
 		return Value[T]{}
 	}
-	n.Eval = func(f *engine.Facts) any { return fn(as[A](a.node.Eval(f))) }
+	n.Eval = func(f *graph.Facts) any { return fn(as[A](a.node.Eval(f))) }
 	return Value[T]{n}
 }
 
@@ -40,7 +40,7 @@ func Map2[A, B, T any](a Value[A], b Value[B], fn func(A, B) T) Value[T] {
 	if n == nil || fn == nil {
 		return Value[T]{}
 	}
-	n.Eval = func(f *engine.Facts) any { return fn(as[A](a.node.Eval(f)), as[B](b.node.Eval(f))) }
+	n.Eval = func(f *graph.Facts) any { return fn(as[A](a.node.Eval(f)), as[B](b.node.Eval(f))) }
 	return Value[T]{n}
 }
 
@@ -50,7 +50,7 @@ func Map3[A, B, C, T any](a Value[A], b Value[B], c Value[C], fn func(A, B, C) T
 	if n == nil || fn == nil {
 		return Value[T]{}
 	}
-	n.Eval = func(f *engine.Facts) any {
+	n.Eval = func(f *graph.Facts) any {
 		return fn(as[A](a.node.Eval(f)), as[B](b.node.Eval(f)), as[C](c.node.Eval(f)))
 	}
 	return Value[T]{n}
@@ -67,7 +67,7 @@ func Const[SagaIn, SagaOut, T any](b *Builder[SagaIn, SagaOut], v T) Value[T] {
 		b.draft.Problem(fmt.Errorf("%w: a constant: %w", ErrValue, err))
 		return Value[T]{}
 	}
-	return Value[T]{&engine.Node{Draft: b.draft, Eval: func(*engine.Facts) any {
+	return Value[T]{&graph.Node{Draft: b.draft, Eval: func(*graph.Facts) any {
 		v, _ := form.Decode(data) // as above
 		return v
 	}}}
@@ -75,8 +75,8 @@ func Const[SagaIn, SagaOut, T any](b *Builder[SagaIn, SagaOut], v T) Value[T] {
 
 // join returns a node that needs what all of from need; nil if one of them is
 // of no saga, or they are of different ones.
-func join(from ...*engine.Node) *engine.Node {
-	joined := &engine.Node{}
+func join(from ...*graph.Node) *graph.Node {
+	joined := &graph.Node{}
 	for _, n := range from {
 		if n == nil || joined.Draft != nil && joined.Draft != n.Draft {
 			return nil
@@ -86,7 +86,7 @@ func join(from ...*engine.Node) *engine.Node {
 		joined.Needs = append(joined.Needs, n.Needs...)
 	}
 	joined.Missing = func(skipped func(int) bool) bool {
-		return slices.ContainsFunc(from, func(n *engine.Node) bool { return n.IsMissing(skipped) })
+		return slices.ContainsFunc(from, func(n *graph.Node) bool { return n.IsMissing(skipped) })
 	}
 	return joined
 }

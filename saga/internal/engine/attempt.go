@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -28,7 +28,7 @@ func (x *execution) begin(d *decision) error {
 		d.sooner(now.Add(x.lease.length/10), now)
 		return nil
 	}
-	inputs := make([]*Node, 0, len(d.start))
+	inputs := make([]*graph.Node, 0, len(d.start))
 	for _, t := range d.start {
 		inputs = append(inputs, t.step.Input)
 		if t.step.When != nil {
@@ -87,7 +87,7 @@ func (x *execution) canBegin(d *decision) (bool, error) {
 }
 
 // attempt returns what the next attempt of t needs. mine is false if an earlier execution still makes one.
-func (x *execution) attempt(t task, known *Facts, mine bool) attempt {
+func (x *execution) attempt(t task, known *graph.Facts, mine bool) attempt {
 	p, now := x.progress, x.now()
 	l := p.leg(t)
 	a := attempt{
@@ -96,7 +96,7 @@ func (x *execution) attempt(t task, known *Facts, mine bool) attempt {
 	if l.maybe || !mine || !l.firstSent.IsZero() {
 		a.first = p.sentSince(t)
 	}
-	a.unheard = l.unheard && !t.step.leavesNothing()
+	a.unheard = l.unheard && !t.step.LeavesNothing()
 	if t.undo {
 		f := &p.forward[t.step.Index]
 		a.output, a.forwardSent = f.result, p.sentSince(task{t.step, false})
@@ -149,30 +149,11 @@ func (x *execution) bound(t task) time.Duration {
 	return t.step.AttemptTimeout // an owner that came late finds out what became of the step
 }
 
-// A Call is one attempt of a step's call or undo. ctx carries the parent key.
-type Call struct {
-	Client *sdk.Client
-	Parent childkey.Key // of the saga's calls
-	Step   *Step
-	Input  any
-	Output []byte // of the call to undo; nil: none
-	Ran    bool   // the callee said that the call to undo took effect
-
-	Calls *retry.Calls // that functions made in this attempt and in earlier ones of the owner
-
-	Nothing bool // set by an undo that found nothing to undo
-	Spoke   bool // set by a function that returned an error
-}
-
-func (c *Call) Derive(a Address) (childkey.Key, error) {
-	return childkey.Derive(c.Parent, a.Service, a.Operation, a.Discriminators...)
-}
-
 // An attempt is a task that is about to be made.
 type attempt struct {
 	task
 
-	known   *Facts
+	known   *graph.Facts
 	output  []byte // of the call to undo; nil: none
 	resumed bool
 
@@ -191,7 +172,7 @@ type attempt struct {
 // the goroutine.
 func (x *execution) carryOut(a attempt) {
 	begun, ctx := time.Now(), x.stepStarted(&a)
-	c := &Call{Client: x.engine.cfg.Client, Parent: x.parent, Step: a.step, Output: a.output, Ran: a.forwardRan, Calls: a.calls}
+	c := &graph.Call{Client: x.engine.cfg.Client, Parent: x.parent, Step: a.step, Output: a.output, Ran: a.forwardRan, Calls: a.calls}
 	var result []byte
 	var err error
 	returned := false
@@ -221,16 +202,16 @@ func (x *execution) carryOut(a attempt) {
 
 // classify returns what the end of an attempt means, and its error. An error whose methods panic, as
 // those of a nil pointer do, says nothing: in its place is the panic.
-func (x *execution) classify(a attempt, c *Call, result []byte, err error) (finding, error) {
+func (x *execution) classify(a attempt, c *graph.Call, result []byte, err error) (finding, error) {
 	if err == nil {
 		return classify(result, nil), nil
 	}
 	return x.classifyError(a, c, err)
 }
 
-func (x *execution) classifyError(a attempt, c *Call, err error) (v finding, _ error) {
+func (x *execution) classifyError(a attempt, c *graph.Call, err error) (v finding, _ error) {
 	panics := false
-	unreadable := Guarded(func() error {
+	unreadable := graph.Guarded(func() error {
 		v = classify(nil, err)
 		if c.Spoke {
 			v = classifyFunction(err, c.Calls, x.engine.cfg.Child, a.unheard)
@@ -259,7 +240,7 @@ func (x *execution) consult(a attempt, err error, v *finding) {
 	if err == nil || a.undo || v.outcome == retry.Completed {
 		return
 	}
-	permanent, panicked := a.step.isPermanent(err)
+	permanent, panicked := a.step.IsPermanent(err)
 	if panicked != nil {
 		x.tellOf(a, panicked)
 	}
@@ -282,7 +263,7 @@ func (x *execution) tellOf(a attempt, err error) {
 }
 
 // tooOldError is the end of an attempt that was not made, because the callee may have forgotten the step's key.
-func tooOldError(s *Step) error {
+func tooOldError(s *graph.Step) error {
 	return &retry.Error{
 		Outcome: retry.Unknown, Evidence: "too old to be sent again; an earlier try may have taken effect",
 		Service: s.Address.Service, Operation: s.Address.Operation, Err: retry.ErrKeyExpired,
@@ -290,7 +271,7 @@ func tooOldError(s *Step) error {
 }
 
 // makeAttempt makes the attempt.
-func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
+func (x *execution) makeAttempt(ctx context.Context, a attempt, c *graph.Call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
 	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, ForwardSent: a.forwardSent, Rerun: a.resumed, Parent: x.owner.ID})
@@ -298,12 +279,12 @@ func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 		ID: x.owner.ID, Scope: x.record.Scope, Name: x.plan.Name, Version: x.plan.Version, Step: a.step.Name, Undo: a.undo,
 	})
 	var result []byte
-	err := Guarded(func() error {
+	err := graph.Guarded(func() error {
 		if a.step.When != nil && !a.undo && !a.resumed {
 			a.step.When.Eval(a.known) // it held before, or panicked, and does so again
 		}
 		c.Input = a.step.Input.Eval(a.known)
-		if missing, ok := c.Input.(*noItem); ok {
+		if missing, ok := c.Input.(*graph.NoItem); ok {
 			return missing
 		}
 		return nil
@@ -312,7 +293,7 @@ func (x *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 		err = fmt.Errorf("input: %w", err)
 		return nil, &retry.Error{Outcome: retry.NotSent, Evidence: "the input could not be made", Retryable: true, Err: err}
 	}
-	err = Guarded(func() error {
+	err = graph.Guarded(func() error {
 		if a.undo {
 			return a.step.UndoCall(ctx, c)
 		}

@@ -14,20 +14,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
-
-// AwaitSignal is the shape of a step that makes no call, and ends when the saga is sent the signal of its name. To the engine it is
-// a sleep that a signal ends early, and whose end by time is a failure.
-const AwaitSignal = "await"
-
-func (s *Step) isAwait() bool { return s.Address.Shape == AwaitSignal }
-
-// failsByTime reports whether the step is an await that ends the saga if nobody sends in time.
-func (s *Step) failsByTime() bool { return s.Wait > 0 && !s.Optional }
-
-func (p *Plan) hasAwaits() bool { return slices.ContainsFunc(p.Steps, (*Step).isAwait) }
 
 // An ear is what an execution knows of its saga's signals.
 type ear struct {
@@ -77,7 +67,7 @@ func (e *ear) hasNews() bool {
 
 // moveAwait ends an await once its signal is there, or its time is over. passed says that the steps behind it may begin.
 // The journal is read when a wait begins, so that a saga sleeps only if its row says of each later signal that it is due.
-func (x *execution) moveAwait(s *Step) (passed bool, err error) {
+func (x *execution) moveAwait(s *graph.Step) (passed bool, err error) {
 	p, now := x.progress, x.now()
 	l := &p.forward[s.Index]
 	switch {
@@ -87,7 +77,7 @@ func (x *execution) moveAwait(s *Step) (passed bool, err error) {
 		if refused, err := x.refuseAwait(s, now); refused || err != nil {
 			return false, err
 		}
-		l.retryAt = p.wakeOf(s, cmp.Or(s.Wait, MaxDuration), now)
+		l.retryAt = p.wakeOf(s, cmp.Or(s.Wait, graph.MaxDuration), now)
 	}
 	signal, sent := x.ear.heard[s.Name]
 	if over := s.Wait > 0 && !now.Before(l.retryAt); !sent && (over || !x.ear.read[s.Name]) && !now.Before(x.ear.again) {
@@ -122,7 +112,7 @@ func (x *execution) moveAwait(s *Step) (passed bool, err error) {
 }
 
 // unreadable returns the error of a signal that this process cannot read, once no call runs: their outcomes are written first.
-func (x *execution) unreadable(s *Step, err error) error {
+func (x *execution) unreadable(s *graph.Step, err error) error {
 	if x.progress.running > 0 {
 		return nil
 	}
@@ -130,7 +120,7 @@ func (x *execution) unreadable(s *Step, err error) error {
 }
 
 // refuseAwait ends an await whose condition panics, as the input of a call fails the call.
-func (x *execution) refuseAwait(s *Step, now time.Time) (refused bool, err error) {
+func (x *execution) refuseAwait(s *graph.Step, now time.Time) (refused bool, err error) {
 	if s.When == nil {
 		return false, nil
 	}
@@ -146,7 +136,7 @@ func (x *execution) refuseAwait(s *Step, now time.Time) (refused bool, err error
 
 // askJournal reads the signals of the saga. If the time of an await is over it ends the wait instead: then the journal
 // says which was first, the value or the end.
-func (x *execution) askJournal(s *Step, over bool) {
+func (x *execution) askJournal(s *graph.Step, over bool) {
 	var found []journal.Signal
 	var err error
 	if over {
@@ -182,7 +172,7 @@ func (x *execution) askAgain(d *decision) {
 // hearSignals wakes, until ctx ends, sagas whose signals were stored without waking them, and tells the executions that
 // wait in memory of the signals of their sagas.
 func (e *Engine) hearSignals(ctx context.Context) {
-	if !slices.ContainsFunc(e.cfg.Plans, (*Plan).hasAwaits) {
+	if !slices.ContainsFunc(e.cfg.Plans, (*graph.Plan).HasAwaits) {
 		return
 	}
 	for pause(ctx, e.poll()) {
@@ -195,7 +185,7 @@ func (e *Engine) hearSignals(ctx context.Context) {
 func (e *Engine) hearOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(lookTimeout, e.cfg.Lease/3))
 	defer cancel()
-	return Guarded(func() error {
+	return graph.Guarded(func() error {
 		n, err := e.journal.WakeSignalled(ctx)
 		if n > 0 {
 			e.look()
@@ -250,7 +240,7 @@ func (o *Operator) Send(ctx context.Context, s journal.Signal, of reflect.Type) 
 		}
 		for _, r := range found {
 			if p := o.plans[r.Plan]; p != nil {
-				if err := p.checkSignal(r, s.Name, of); err != nil {
+				if err := checkSignal(p, r, s.Name, of); err != nil {
 					return err
 				}
 			}
@@ -277,8 +267,8 @@ func (o *Operator) Signal(ctx context.Context, id journal.ID, name string, value
 		err = fmt.Errorf("%d bytes, at most %d", len(data), journal.MaxResultBytes)
 	}
 	p := o.plans[r.Plan]
-	if err == nil && p != nil && p.checkSignal(r, name, nil) == nil {
-		err = p.find(name).Output.Check(data)
+	if err == nil && p != nil && checkSignal(p, r, name, nil) == nil {
+		err = p.Find(name).Output.Check(data)
 	}
 	if err != nil {
 		return r, fmt.Errorf("%w: signal %s: %w", ErrEncode, name, errtext.Inner(err))
@@ -289,7 +279,7 @@ func (o *Operator) Signal(ctx context.Context, id journal.ID, name string, value
 	if p, err = o.planOf(ctx, r); err != nil {
 		return r, err
 	}
-	if err := p.checkSignal(r, name, nil); err != nil {
+	if err := checkSignal(p, r, name, nil); err != nil {
 		return r, err
 	}
 	by.Revision = 0
@@ -308,9 +298,9 @@ func (o *Operator) send(ctx context.Context, s journal.Signal, by journal.Audit)
 }
 
 // checkSignal returns an error unless the plan of the saga in r awaits the signal, with a value of that type; nil: of any type.
-func (p *Plan) checkSignal(r journal.Record, name string, of reflect.Type) error {
-	switch s := p.find(name); {
-	case s == nil || !s.isAwait():
+func checkSignal(p *graph.Plan, r journal.Record, name string, of reflect.Type) error {
+	switch s := p.Find(name); {
+	case s == nil || !s.IsAwait():
 		return fmt.Errorf("%w: saga %s version %d does not await %q", ErrSignal, r.Name, r.Version, name)
 	case of != nil && s.Of != nil && s.Of != of:
 		return fmt.Errorf("%w: saga %s version %d awaits %s with a %v, not a %v", ErrSignal, r.Name, r.Version, name, s.Of, of)

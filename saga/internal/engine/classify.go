@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -93,17 +92,6 @@ func cut(text string, limit int) string {
 		limit--
 	}
 	return text[:limit]
-}
-
-// Guarded calls fn and returns its panic as an [*sdk.PanicError]. It does not return if fn
-// ends the goroutine.
-func Guarded(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &sdk.PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return fn()
 }
 
 // A NoResult is a call that completed and whose output cannot be had.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -19,12 +20,12 @@ const (
 )
 
 // standing returns the state of step s, without regard to the other steps' undos.
-func (p *progress) standing(s *Step, now time.Time) standing {
+func (p *progress) standing(s *graph.Step, now time.Time) standing {
 	f, u := &p.forward[s.Index], &p.undo[s.Index]
 	switch {
 	case f.isRunning() || u.isRunning():
 		return busy
-	case f.isHarmless(), !f.isKnown() && !f.maybe, s.leavesNothing(), s.makesNoCall():
+	case f.isHarmless(), !f.isKnown() && !f.maybe, s.LeavesNothing(), s.MakesNoCall():
 		return cleared
 	case u.isCompleted():
 		return cleared
@@ -48,7 +49,7 @@ func (p *progress) resolveUntil() time.Time { return p.failedAt.Add(p.plan.UndoB
 
 // openStanding is the standing of a step that may have been sent. To find out its outcome the
 // step is sent again.
-func (p *progress) openStanding(s *Step, now time.Time) standing {
+func (p *progress) openStanding(s *graph.Step, now time.Time) standing {
 	f, u := &p.forward[s.Index], &p.undo[s.Index]
 	switch {
 	case f.state == callGivenUp, p.isStarved(s):
@@ -65,7 +66,7 @@ func (p *progress) openStanding(s *Step, now time.Time) standing {
 
 // mayUndoUnknown reports whether a step is undone although its outcome is unknown. An owner that
 // comes after the step's Timeout tries it once: the previous owner may have had an answer.
-func (p *progress) mayUndoUnknown(s *Step, now time.Time) bool {
+func (p *progress) mayUndoUnknown(s *graph.Step, now time.Time) bool {
 	return p.isExhausted(s) || p.isExpired(s, now) && p.forward[s.Index].isAttempted()
 }
 
@@ -114,8 +115,8 @@ func (p *progress) decideBackward(now time.Time) decision {
 
 // isFree reports whether all steps that ran after s, directly or not, are cleared. A step in
 // between that needs no undo does not separate s from the steps after it.
-func isFree(s *Step, all []standing) bool {
-	for _, b := range s.below {
+func isFree(s *graph.Step, all []standing) bool {
+	for _, b := range s.Below {
 		if all[b] != cleared {
 			return false
 		}

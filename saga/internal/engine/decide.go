@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -64,7 +65,7 @@ func (p *progress) decideForward(now time.Time) decision {
 		if l.isOver() || l.isRunning() || !p.isEnabled(s) || p.isSpent(s, now) {
 			continue
 		}
-		if s.makesNoCall() { // moveUncalled ends it
+		if s.MakesNoCall() { // moveUncalled ends it
 			d.sooner(l.retryAt, now)
 			continue
 		}
@@ -110,15 +111,15 @@ func (p *progress) undoReason(now time.Time) *journal.Failure {
 // isPivotOpen reports whether the pivot may have had its effect, but its outcome is not known yet.
 // Until then no step is undone.
 func (p *progress) isPivotOpen() bool {
-	if p.plan.pivot == nil {
+	if p.plan.Pivot == nil {
 		return false
 	}
-	l := &p.forward[p.plan.pivot.Index]
+	l := &p.forward[p.plan.Pivot.Index]
 	return l.isRunning() || l.maybe && !l.isEnded()
 }
 
 // isEnabled reports whether a step may begin.
-func (p *progress) isEnabled(s *Step) bool {
+func (p *progress) isEnabled(s *graph.Step) bool {
 	for _, b := range s.Before {
 		if !p.forward[b].isPassed() {
 			return false
@@ -128,7 +129,7 @@ func (p *progress) isEnabled(s *Step) bool {
 }
 
 // isStarved reports whether a step needs an output that is no longer stored.
-func (p *progress) isStarved(s *Step) bool {
+func (p *progress) isStarved(s *graph.Step) bool {
 	for _, b := range s.Data {
 		if l := &p.forward[b]; l.isCompleted() && l.result == nil {
 			return true
@@ -138,7 +139,7 @@ func (p *progress) isStarved(s *Step) bool {
 }
 
 // limit returns the time at which an unfinished step counts as failed; zero: never.
-func (p *progress) limit(s *Step) time.Time {
+func (p *progress) limit(s *graph.Step) time.Time {
 	switch {
 	case s.Timeout > 0:
 		return p.enabledAt(s, p.begun).Add(s.Timeout)
@@ -170,26 +171,26 @@ func (p *progress) possibleAt(t task) time.Time {
 
 // enabledAt returns when the steps before s had ended, so that s could begin. It is never before
 // begun.
-func (p *progress) enabledAt(s *Step, begun time.Time) time.Time {
+func (p *progress) enabledAt(s *graph.Step, begun time.Time) time.Time {
 	for _, b := range s.Before {
 		begun = later(begun, p.forward[b].at)
 	}
 	return begun
 }
 
-func (p *progress) isExpired(s *Step, now time.Time) bool {
+func (p *progress) isExpired(s *graph.Step, now time.Time) bool {
 	limit := p.limit(s)
 	return !limit.IsZero() && !now.Before(limit)
 }
 
 // isExhausted reports whether a step has had all the attempts that its policy gives it.
-func (p *progress) isExhausted(s *Step) bool {
+func (p *progress) isExhausted(s *graph.Step) bool {
 	l, n := &p.forward[s.Index], s.Attempts()
 	return n > 0 && !l.isEnded() && l.attempts >= n
 }
 
 // isSpent reports whether a step is not tried any more.
-func (p *progress) isSpent(s *Step, now time.Time) bool {
+func (p *progress) isSpent(s *graph.Step, now time.Time) bool {
 	return p.isExhausted(s) || p.isExpired(s, now)
 }
 
@@ -199,7 +200,7 @@ func (p *progress) failure(now time.Time) *journal.Failure {
 		l := &p.forward[s.Index]
 		switch {
 		case l.isCompleted() && !p.isOutputMissing(s), l.isRunning(), l.isSkipped():
-		case l.isOver() && s.isAwait() && l.outcome == retry.NotSent:
+		case l.isOver() && s.IsAwait() && l.outcome == retry.NotSent:
 			return l.failure(task{s, false}, journal.ReasonTimeout)
 		case l.isOver():
 			return l.failure(task{s, false}, journal.ReasonStep)
@@ -213,11 +214,11 @@ func (p *progress) failure(now time.Time) *journal.Failure {
 }
 
 // isOutputMissing reports whether the step lacks the output that a later step waits for.
-func (p *progress) isOutputMissing(s *Step) bool {
+func (p *progress) isOutputMissing(s *graph.Step) bool {
 	if p.forward[s.Index].result != nil {
 		return false
 	}
-	for _, b := range s.behind {
+	for _, b := range s.Behind {
 		if next := p.plan.Steps[b]; !p.forward[b].isEnded() && p.isStarved(next) {
 			return true
 		}
@@ -229,7 +230,7 @@ func (p *progress) isOutputMissing(s *Step) bool {
 func (p *progress) hasLaterCall(now time.Time) bool {
 	for _, s := range p.plan.Steps {
 		l := &p.forward[s.Index]
-		if !l.isOver() && !s.makesNoCall() && p.isEnabled(s) && !p.isSpent(s, now) {
+		if !l.isOver() && !s.MakesNoCall() && p.isEnabled(s) && !p.isSpent(s, now) {
 			return true
 		}
 	}

@@ -1,8 +1,7 @@
 // Package engine executes sagas. It claims them, decides their next calls from the known
 // outcomes, makes these calls, and writes the outcomes to a journal.
 //
-// Package saga is its front. It gives the engine a [Plan], whose steps are functions of bytes and
-// of values of any type. No type of a user, and no type parameter, gets below the front. The
+// Package saga is its front. It gives the engine the plans of package graph. The
 // engine knows the front by two functions of its [Config]. One observes. The other knows the
 // error of a saga that a step's function ran.
 //

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -24,7 +25,7 @@ const (
 
 // Config are what an engine is told. The front has checked them, and filled them in.
 type Config struct {
-	Plans  []*Plan
+	Plans  []*graph.Plan
 	Client *sdk.Client // nil: no plan has an operation
 
 	Lease, Poll, Keep, SweepInterval           time.Duration
@@ -45,7 +46,7 @@ const maxAsked = time.Hour
 // wait returns the wait before the next attempt of a call, of which n ended. Zero fields of
 // the step's own backoff are the engine's.
 func (c *Config) wait(own retry.Backoff, n int, asked time.Duration) time.Duration {
-	b := fillBackoff(own, c.Backoff)
+	b := graph.FillBackoff(own, c.Backoff)
 	wait := b.Cap
 	if shift := max(n, 1) - 1; shift < 40 && b.Base <= b.Cap>>shift {
 		wait = b.Base << shift
@@ -93,7 +94,7 @@ func (e *Engine) begins(ctx context.Context) error {
 }
 
 // register stores the plan, and checks that the journal does not have another plan.
-func (e *Engine) register(ctx context.Context, p *Plan) error {
+func (e *Engine) register(ctx context.Context, p *graph.Plan) error {
 	var stored journal.PlanRecord
 	err := e.repeat(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, max(planTimeout, e.cfg.Lease/3))
@@ -105,7 +106,7 @@ func (e *Engine) register(ctx context.Context, p *Plan) error {
 		return fmt.Errorf("saga: open: plan %s: %w", p.Name, errtext.Inner(err))
 	}
 	if stored.Hash != p.Record.Hash {
-		return &PlanChanged{p, planChangedError(p.Record, stored)}
+		return &graph.PlanChanged{Plan: p, Problem: graph.CompareRecords(p.Record, stored)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -18,7 +19,7 @@ import (
 type execution struct {
 	engine *Engine
 	lease  *lease
-	plan   *Plan
+	plan   *graph.Plan
 	owner  journal.Owner
 	record journal.Record // as it was taken; it does not change
 	from   origin
@@ -78,7 +79,7 @@ type ending struct {
 	elapsed   time.Duration
 }
 
-func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, asked time.Time) *execution {
+func newExecution(e *Engine, l *lease, p *graph.Plan, r *journal.Record, from origin, asked time.Time) *execution {
 	parent, err := parentKey(r)
 	x := &execution{
 		engine: e, lease: l, plan: p, record: *r, from: from, confirmed: asked,
@@ -88,7 +89,7 @@ func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, 
 		endings: make(chan *ending, 2*len(p.Steps)), over: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
-	if p.hasAwaits() {
+	if p.HasAwaits() {
 		x.ear.open()
 	}
 	return x
@@ -109,7 +110,7 @@ func (x *execution) isOver() bool {
 // run executes the saga until it is final or stuck, or the execution is over.
 func (x *execution) run() {
 	x.announce()
-	err := Guarded(func() error { return x.execute() })
+	err := graph.Guarded(func() error { return x.execute() })
 	var panicked *sdk.PanicError
 	if errors.As(err, &panicked) {
 		x.engine.tell(journal.Event{Kind: journal.EventPanic, Engine: x.owner.Engine, ID: x.owner.ID, Err: err})
@@ -138,7 +139,7 @@ func (x *execution) execute() error {
 		return x.quarantine(journal.ReasonCorrupt, x.parentErr)
 	}
 	if x.progress == nil {
-		progress, err := x.plan.load(x.record, x.from != takenOver)
+		progress, err := load(x.plan, x.record, x.from != takenOver)
 		if err != nil {
 			return x.setAside(err)
 		}
@@ -282,7 +283,7 @@ func (x *execution) book(e *ending) {
 	}
 	x.engine.report(x.ctx, journal.Event{
 		Kind: journal.EventAttempt,
-		ID:   x.owner.ID, Name: x.plan.Name, Step: e.task.step.Name, Each: e.task.step.each, Undo: e.task.undo, Attempt: l.attempts,
+		ID:   x.owner.ID, Name: x.plan.Name, Step: e.task.step.Name, Each: e.task.step.Each, Undo: e.task.undo, Attempt: l.attempts,
 		Outcome: l.outcome, Status: e.finding.status, Code: e.finding.code,
 		Elapsed: e.elapsed, Wait: wait, Err: e.err,
 	})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -120,7 +121,7 @@ func (e *Engine) answer(ctx context.Context, asks []*ask) {
 			ids, found[a.id] = append(ids, a.id), looked{err: journal.ErrNotFound}
 		}
 	}
-	err := Guarded(func() error {
+	err := graph.Guarded(func() error {
 		if len(ids) == 1 {
 			r, err := e.journal.Read(ctx, ids[0])
 			found[ids[0]] = looked{r, true, err}

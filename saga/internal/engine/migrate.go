@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fanonce/fanonce/internal/errtext"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -45,19 +45,19 @@ func (m *MigrationRefused) Error() string { return "saga: it cannot be moved to 
 var errSamePlan = errors.New("saga: it has that plan")
 
 // CheckTarget returns an error unless the journal has the plan to: an engine stores it before sagas can have it.
-func (o *Operator) CheckTarget(ctx context.Context, to *Plan) error {
+func (o *Operator) CheckTarget(ctx context.Context, to *graph.Plan) error {
 	stored, err := o.journal.ReadPlan(ctx, to.Name, to.Version)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return fmt.Errorf("%w: no engine of this journal has opened with %s version %d yet", ErrNoDefinition, to.Name, to.Version)
 	case err == nil && stored.Hash != to.Record.Hash:
-		return planChangedError(to.Record, stored)
+		return graph.CompareRecords(to.Record, stored)
 	}
 	return err
 }
 
 // Migrate moves a saga to the plan to, which the journal has. moved is false if it has that plan already.
-func (o *Operator) Migrate(ctx context.Context, id journal.ID, to *Plan, by journal.Audit) (r journal.Record, moved bool, err error) {
+func (o *Operator) Migrate(ctx context.Context, id journal.ID, to *graph.Plan, by journal.Audit) (r journal.Record, moved bool, err error) {
 	by.Verb = journal.VerbMigrate
 	r, err = o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
 		if err := o.checkMigration(ctx, r, to); err != nil {
@@ -73,7 +73,7 @@ func (o *Operator) Migrate(ctx context.Context, id journal.ID, to *Plan, by jour
 }
 
 // CheckMigrate returns what Migrate would, and changes nothing.
-func (o *Operator) CheckMigrate(ctx context.Context, id journal.ID, to *Plan) (r journal.Record, moves bool, err error) {
+func (o *Operator) CheckMigrate(ctx context.Context, id journal.ID, to *graph.Plan) (r journal.Record, moves bool, err error) {
 	if r, err = o.journal.Read(ctx, id); err != nil {
 		return r, false, err
 	}
@@ -86,7 +86,7 @@ func (o *Operator) CheckMigrate(ctx context.Context, id journal.ID, to *Plan) (r
 
 // checkMigration returns errSamePlan, a *MigrationRefused, or why the saga or its plan cannot be read; nil if the saga can
 // be moved.
-func (o *Operator) checkMigration(ctx context.Context, r journal.Record, to *Plan) error {
+func (o *Operator) checkMigration(ctx context.Context, r journal.Record, to *graph.Plan) error {
 	m := migration{r: r, to: to}
 	switch {
 	case r.Name != to.Name:
@@ -118,7 +118,7 @@ func (o *Operator) checkMigration(ctx context.Context, r journal.Record, to *Pla
 // A migration is a saga that is to be moved to another plan, and what is in the way so far.
 type migration struct {
 	r        journal.Record
-	to       *Plan
+	to       *graph.Plan
 	problems []MigrationProblem
 }
 
@@ -130,24 +130,21 @@ func (m *migration) note(reason, step, format string, args ...any) {
 	m.problems = append(m.problems, MigrationProblem{reason, step, text})
 }
 
-// isTyped reports whether the plan is that of a definition: the one that a journal keeps has no types.
-func (p *Plan) isTyped() bool { return p.Input.CheckExactly != nil }
-
 // check compares the plan that the saga has with the other one, for all that has begun. The error says that the saga cannot
 // be read.
-func (m *migration) check(from *Plan) error {
+func (m *migration) check(from *graph.Plan) error {
 	trusted := m.r.Clean || m.r.Fence == 0
-	was, err := from.load(unstuck(m.r), trusted)
+	was, err := load(from, unstuck(m.r), trusted)
 	if err != nil {
 		return err
 	}
 	if was.cancel && !was.isCommitted() {
 		m.note(MigrationGoesBack, "", "it is cancelled, and goes back")
 	}
-	if now, then := from.pivotName(), m.to.pivotName(); now != then {
+	if now, then := from.PivotName(), m.to.PivotName(); now != then {
 		m.note(MigrationPivot, then, "the pivot is %s there, and %s here", orNone(then), orNone(now))
 	}
-	to, err := m.to.withItems(m.r.Entries)
+	to, err := m.to.WithItems(m.r.Entries)
 	if err != nil {
 		m.note(MigrationOutput, "", "%s", errtext.Inner(err))
 		return nil
@@ -165,13 +162,6 @@ func (m *migration) check(from *Plan) error {
 	return m.foresee(trusted)
 }
 
-func (p *Plan) pivotName() string {
-	if p.pivot == nil {
-		return ""
-	}
-	return p.pivot.Name
-}
-
 func orNone(text string) string {
 	if text == "" {
 		return "none"
@@ -180,25 +170,25 @@ func orNone(text string) string {
 }
 
 // checkStep compares a step whose call has begun, or may have.
-func (m *migration) checkStep(was *progress, s *Step) {
-	there := m.to.find(s.Name)
+func (m *migration) checkStep(was *progress, s *graph.Step) {
+	there := m.to.Find(s.Name)
 	if there == nil {
 		m.note(MigrationNoStep, s.Name, "it has begun, and version %d does not have it", m.to.Version)
 		return
 	}
-	if now, then := s.Address.shown(was.plan, m.to), there.Address.shown(was.plan, m.to); now != then {
+	if now, then := s.Address.Shown(was.plan, m.to), there.Address.Shown(was.plan, m.to); now != then {
 		m.note(MigrationCall, s.Name, "it is %q there, and %q here", then, now)
 	}
-	if now, then := s.Undo.shown(was.plan, m.to), there.Undo.shown(was.plan, m.to); now != then {
+	if now, then := s.Undo.Shown(was.plan, m.to), there.Undo.Shown(was.plan, m.to); now != then {
 		m.note(MigrationUndo, s.Name, "its undo is %q there, and %q here", then, now)
 	}
-	marks := there.marks()
-	for i, here := range s.marks() {
+	marks := there.Marks()
+	for i, here := range s.Marks() {
 		switch {
-		case *here.is && !*marks[i].is:
-			m.note(MigrationMarks, s.Name, "it is not %s there, and is here", here.text)
-		case !*here.is && *marks[i].is:
-			m.note(MigrationMarks, s.Name, "it is %s there, and is not here", here.text)
+		case *here.Is && !*marks[i].Is:
+			m.note(MigrationMarks, s.Name, "it is not %s there, and is here", here.Text)
+		case !*here.Is && *marks[i].Is:
+			m.note(MigrationMarks, s.Name, "it is %s there, and is not here", here.Text)
 		}
 	}
 	for _, b := range there.Before {
@@ -208,35 +198,23 @@ func (m *migration) checkStep(was *progress, s *Step) {
 	}
 }
 
-// shown is the address as text, for two plans. A plan of a journal does not tell the service from the operation for sure.
-func (a *Address) shown(plans ...*Plan) string {
-	if a == nil {
-		return "none"
-	}
-	text := a.Name() + " " + a.Shape
-	if slices.ContainsFunc(plans, func(p *Plan) bool { return !p.isTyped() }) {
-		return text
-	}
-	return text + " of service " + a.Service
-}
-
 // hasPassed reports whether the saga has the step, and its end lets the next steps begin.
 func (p *progress) hasPassed(name string) bool {
-	s := p.plan.find(name)
+	s := p.plan.Find(name)
 	return s != nil && p.forward[s.Index].isPassed()
 }
 
 // checkValues checks that what is stored is just what the other version would have stored. Then no value is lost, and none
 // is made up.
 func (m *migration) checkValues(was *progress) {
-	if !m.to.isTyped() {
+	if !m.to.IsTyped() {
 		return
 	}
 	if err := m.to.Input.CheckExactly(m.r.Input); err != nil {
 		m.note(MigrationInput, "", "the input: %s", errtext.Inner(err))
 	}
 	for _, s := range was.plan.Steps {
-		l, there := &was.forward[s.Index], m.to.find(s.Name)
+		l, there := &was.forward[s.Index], m.to.Find(s.Name)
 		if there == nil || !l.isCompleted() || s.IsEach { // checkItems compares the items of that
 			continue
 		}
@@ -253,13 +231,13 @@ func (m *migration) checkValues(was *progress) {
 	if len(m.problems) > 0 {
 		return
 	}
-	then, err := m.to.load(unstuck(m.r), true)
+	then, err := load(m.to, unstuck(m.r), true)
 	if err != nil {
 		return // which foresee finds
 	}
 	if err := then.checkItems(m.r.Input, m.r.Now); err != nil {
 		m.note(MigrationRequest, "", "%s", errtext.Inner(err))
-	} else if was.plan.isTyped() {
+	} else if was.plan.IsTyped() {
 		m.checkRequests(was, then)
 	}
 }
@@ -268,14 +246,14 @@ func (m *migration) checkValues(was *progress) {
 func (m *migration) checkRequests(was, then *progress) {
 	for _, s := range was.plan.Steps {
 		l := &was.forward[s.Index]
-		if s.makesNoCall() || !l.isKnown() && !l.maybe || l.isHarmless() || l.isEnded() && s.Undo == nil {
+		if s.MakesNoCall() || !l.isKnown() && !l.maybe || l.isHarmless() || l.isEnded() && s.Undo == nil {
 			continue
 		}
 		here, err := was.request(m.r.Input, s)
 		if err != nil {
 			continue // nothing was sent with it either
 		}
-		there, err := then.request(m.r.Input, m.to.find(s.Name))
+		there, err := then.request(m.r.Input, m.to.Find(s.Name))
 		switch {
 		case err != nil:
 			m.note(MigrationRequest, s.Name, "its input: %s", errtext.Inner(err))
@@ -286,8 +264,8 @@ func (m *migration) checkRequests(was, then *progress) {
 }
 
 // checkSignals checks that the other version awaits what the saga was sent, with a value that it can read.
-func (m *migration) checkSignals(ctx context.Context, j journal.Journal, from *Plan) error {
-	if !from.hasAwaits() {
+func (m *migration) checkSignals(ctx context.Context, j journal.Journal, from *graph.Plan) error {
+	if !from.HasAwaits() {
 		return nil
 	}
 	sent, err := j.Signals(ctx, []journal.ID{m.r.ID})
@@ -295,13 +273,13 @@ func (m *migration) checkSignals(ctx context.Context, j journal.Journal, from *P
 		return err
 	}
 	for _, signal := range sent {
-		there := m.to.find(signal.Name)
+		there := m.to.Find(signal.Name)
 		switch {
 		case signal.Corrupt != nil:
 			return signal.Corrupt
-		case there == nil || !there.isAwait():
+		case there == nil || !there.IsAwait():
 			m.note(MigrationSignal, signal.Name, "it was sent, and version %d does not await it", m.to.Version)
-		case signal.Value != nil && m.to.isTyped():
+		case signal.Value != nil && m.to.IsTyped():
 			if err := there.Output.CheckExactly(signal.Value); err != nil {
 				m.note(MigrationSignal, signal.Name, "the value that was sent: %s", errtext.Inner(err))
 			}
@@ -311,12 +289,12 @@ func (m *migration) checkSignals(ctx context.Context, j journal.Journal, from *P
 }
 
 // request returns what the call of a step is sent with.
-func (p *progress) request(input []byte, s *Step) (sent []byte, err error) {
+func (p *progress) request(input []byte, s *graph.Step) (sent []byte, err error) {
 	known, err := p.facts(input, s.Input)
 	if err != nil {
 		return nil, err
 	}
-	err = Guarded(func() (err error) {
+	err = graph.Guarded(func() (err error) {
 		sent, err = s.Sends(s.Input.Eval(known))
 		return err
 	})
@@ -330,11 +308,11 @@ func (m *migration) foresee(trusted bool) error {
 	if r.FirstClaimedAt.IsZero() { // its times are still to begin
 		r.FirstClaimedAt = r.Now
 	}
-	then, err := m.to.load(r, trusted)
+	then, err := load(m.to, r, trusted)
 	if err != nil {
 		return err
 	}
-	if m.r.Status == journal.Stuck || !m.to.isTyped() { // it fails already; and no times are known
+	if m.r.Status == journal.Stuck || !m.to.IsTyped() { // it fails already; and no times are known
 		return nil
 	}
 	d := then.decideForward(r.Now)

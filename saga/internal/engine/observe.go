@@ -77,6 +77,6 @@ func (x *execution) stepEnded(ctx context.Context, a *attempt, end *ending) {
 
 func (x *execution) stepEvent(a *attempt) journal.Event {
 	return journal.Event{
-		Kind: journal.EventAttempt, ID: x.owner.ID, Name: x.plan.Name, Step: a.step.Name, Each: a.step.each, Undo: a.undo, Attempt: a.number,
+		Kind: journal.EventAttempt, ID: x.owner.ID, Name: x.plan.Name, Step: a.step.Name, Each: a.step.Each, Undo: a.undo, Attempt: a.number,
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/internal/errtext"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // Operator are what people do to sagas, with or without an engine.
 type Operator struct {
 	journal journal.Journal
-	plans   map[journal.PlanHash]*Plan
+	plans   map[journal.PlanHash]*graph.Plan
 	keep    time.Duration                        // of sagas that a verb ends
 	observe func(context.Context, journal.Event) // nil: nobody listens
 	// onChange is told of each saga that a verb has changed. It returns when the execution
@@ -26,8 +27,8 @@ type Operator struct {
 }
 
 // NewOperator returns the verbs for sagas in j, of which those of plans are known.
-func NewOperator(j journal.Journal, plans []*Plan, keep time.Duration) *Operator {
-	o := &Operator{journal: j, plans: make(map[journal.PlanHash]*Plan, len(plans)), keep: keep, onChange: waitOutOwner}
+func NewOperator(j journal.Journal, plans []*graph.Plan, keep time.Duration) *Operator {
+	o := &Operator{journal: j, plans: make(map[journal.PlanHash]*graph.Plan, len(plans)), keep: keep, onChange: waitOutOwner}
 	for _, p := range plans {
 		o.plans[p.Record.Hash] = p
 	}
@@ -81,7 +82,7 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 		if p == nil { // the journal's plan has no type, and no engine could go on with an output of another type
 			return journal.Change{}, noDefinitionError(r)
 		}
-		s, err := p.stepOf(r, step)
+		s, err := findStep(p, r, step)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -122,7 +123,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		if r.Status != journal.Stuck {
 			return journal.Change{}, conflictError(r, "only a stuck saga's steps can be forced")
 		}
-		loaded, err := p.load(unstuck(r), false)
+		loaded, err := load(p, unstuck(r), false)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -200,7 +201,7 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 		case r.Status.Final() || !r.FailedAt.IsZero() || r.Cancel:
 			return journal.Change{}, conflictError(r, "it is over, or undone already")
 		}
-		loaded, err := p.load(r, false)
+		loaded, err := load(p, r, false)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -271,8 +272,8 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 
 // changeToResume returns the change that resumes a stuck saga, with entries instead of its present
 // entries. p is the saga's plan; nil: it is not known.
-func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
-	c := journal.Change{Status: unstuck(r).Status, Deadline: DefaultUndoBudget, Entries: make([]journal.Entry, len(entries))}
+func changeToResume(r journal.Record, p *graph.Plan, entries []journal.Entry) journal.Change {
+	c := journal.Change{Status: unstuck(r).Status, Deadline: graph.DefaultUndoBudget, Entries: make([]journal.Entry, len(entries))}
 	if p != nil {
 		c.Deadline = p.UndoBudget
 	}
@@ -293,16 +294,16 @@ func changeToResume(r journal.Record, p *Plan, entries []journal.Entry) journal.
 		c.Entries[i] = entry
 	}
 	if p != nil && !compensating {
-		c.Deadline = p.resumedFor(r, c)
+		c.Deadline = resumedFor(p, r, c)
 	}
 	return c
 }
 
 // resumedFor returns the time of a saga that goes forward again by c. Past its pivot it is the
 // undo budget, and before it the saga's own time.
-func (p *Plan) resumedFor(r journal.Record, c journal.Change) time.Duration {
+func resumedFor(p *graph.Plan, r journal.Record, c journal.Change) time.Duration {
 	r.Entries = c.Entries
-	loaded, err := p.load(r, false)
+	loaded, err := load(p, r, false)
 	if err != nil || loaded.isCommitted() {
 		return p.UndoBudget
 	}
@@ -312,7 +313,7 @@ func (p *Plan) resumedFor(r journal.Record, c journal.Change) time.Duration {
 // planOf returns the plan of the saga: that of its definition, or else the one that the journal
 // keeps. The latter has no types and times. The saga then gets [DefaultUndoBudget] as its new time,
 // as in a Retry without a definition.
-func (o *Operator) planOf(ctx context.Context, r journal.Record) (*Plan, error) {
+func (o *Operator) planOf(ctx context.Context, r journal.Record) (*graph.Plan, error) {
 	if p := o.plans[r.Plan]; p != nil {
 		return p, nil
 	}
@@ -323,28 +324,28 @@ func (o *Operator) planOf(ctx context.Context, r journal.Record) (*Plan, error) 
 	case err != nil:
 		return nil, err
 	}
-	return ParsePlan(stored)
+	return graph.ParsePlan(stored)
 }
 
 func noDefinitionError(r journal.Record) error {
 	return fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
 }
 
-func (o *Operator) stepOf(ctx context.Context, r journal.Record, name string) (*Plan, *Step, error) {
+func (o *Operator) stepOf(ctx context.Context, r journal.Record, name string) (*graph.Plan, *graph.Step, error) {
 	p, err := o.planOf(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := p.stepOf(r, name)
+	s, err := findStep(p, r, name)
 	return p, s, err
 }
 
-func (p *Plan) stepOf(r journal.Record, name string) (*Step, error) {
-	p, err := p.withItems(r.Entries)
+func findStep(p *graph.Plan, r journal.Record, name string) (*graph.Step, error) {
+	p, err := p.WithItems(r.Entries)
 	if err != nil {
 		return nil, err
 	}
-	s := p.find(name)
+	s := p.Find(name)
 	switch {
 	case s == nil:
 		return nil, fmt.Errorf("%w: %q in saga %s version %d", ErrNoStep, name, r.Name, r.Version)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -14,7 +15,7 @@ import (
 // The pure functions in decide.go decide from it. No function in this file does I/O or reads a
 // clock.
 type progress struct {
-	plan     *Plan
+	plan     *graph.Plan
 	status   journal.Status // Running or Compensating
 	cancel   bool
 	claimed  time.Time // when the first engine got the saga
@@ -29,11 +30,11 @@ type progress struct {
 
 // load returns the progress of the saga in r. trusted says that the entries have all calls that
 // any engine sent.
-func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
+func load(p *graph.Plan, r journal.Record, trusted bool) (*progress, error) {
 	if r.Corrupt != nil {
 		return nil, r.Corrupt
 	}
-	p, err := p.withItems(r.Entries)
+	p, err := p.WithItems(r.Entries)
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +44,17 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 		forward: make([]leg, len(p.Steps)), undo: make([]leg, len(p.Steps)),
 	}
 	if loaded.deadline.IsZero() {
-		loaded.deadline = p.deadline(loaded.claimed)
+		loaded.deadline = deadlineOf(p, loaded.claimed)
 	}
 	for _, e := range r.Entries {
-		s := p.find(e.Step)
+		s := p.Find(e.Step)
 		if s == nil || e.Undo && s.Undo == nil {
 			return nil, fmt.Errorf("%w: an entry for %q, which is no step", journal.ErrCorrupt, e.Step)
 		}
 		l := loaded.leg(task{s, e.Undo})
 		*l = toLeg(e, trusted)
 		l.keepInPast(r.Now)
-		if s.isSleep() {
+		if s.IsSleep() {
 			l.loadSleep(s, e)
 		}
 	}
@@ -88,11 +89,11 @@ func toLeg(e journal.Entry, trusted bool) leg {
 	return l
 }
 
-// deadline returns the deadline of a saga whose first engine got it at that time. It is for a
+// deadlineOf returns the deadline of a saga whose first engine got it at that time. It is for a
 // saga without a deadline in the journal.
-func (p *Plan) deadline(claimed time.Time) time.Time {
+func deadlineOf(p *graph.Plan, claimed time.Time) time.Time {
 	switch {
-	case !slices.ContainsFunc(p.Steps, (*Step).canFail): // it can only go forward
+	case !slices.ContainsFunc(p.Steps, (*graph.Step).CanFail): // it can only go forward
 		return claimed.Add(p.UndoBudget)
 	case p.Timeout > 0:
 		return claimed.Add(p.Timeout)
@@ -108,8 +109,8 @@ func (p *progress) doubt() {
 	for i := range p.plan.Steps {
 		// An owner writes the outcome of a step before it begins the next steps, and what is opened before it begins
 		// that.
-		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() && !s.makesNoCall() {
-			f.maybe = p.status == journal.Running && !s.opens() && p.isEnabled(s) || f.isKnown()
+		if f, s := &p.forward[i], p.plan.Steps[i]; !f.isEnded() && !s.MakesNoCall() {
+			f.maybe = p.status == journal.Running && !s.Opens() && p.isEnabled(s) || f.isKnown()
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
@@ -129,7 +130,7 @@ func later(a, b time.Time) time.Time {
 
 // A task is a call to make.
 type task struct {
-	step *Step
+	step *graph.Step
 	undo bool
 }
 
@@ -148,7 +149,7 @@ func (p *progress) calls(t task) *retry.Calls {
 	if t.undo {
 		a = *t.step.Undo
 	}
-	if l.calls == nil && a.Shape == Function {
+	if l.calls == nil && a.Shape == graph.Function {
 		l.calls = new(retry.Calls)
 	}
 	return l.calls
@@ -207,7 +208,7 @@ func (p *progress) isFinalAfter(t task, v finding) bool {
 	case retry.Unknown:
 		// The callee itself does not know, and never will. A step with an undo is undone, without
 		// an output. Any other step is sent again until its time is up.
-		return v.deadEnd && (t.undo || t.step.Undo != nil || v.stop && t.step.leavesNothing())
+		return v.deadEnd && (t.undo || t.step.Undo != nil || v.stop && t.step.LeavesNothing())
 	default:
 		// While compensating, a call without an effect is not tried again.
 		return !v.again || p.status == journal.Compensating && !t.undo
@@ -268,11 +269,11 @@ func (p *progress) tell(now time.Time) {
 // isCommitted reports whether the saga is past the point where it could be
 // undone.
 func (p *progress) isCommitted() bool {
-	if pivot := p.plan.pivot; pivot != nil {
+	if pivot := p.plan.Pivot; pivot != nil {
 		return p.forward[pivot.Index].isCompleted()
 	}
 	for _, s := range p.plan.Steps {
-		if s.canFail() && !p.forward[s.Index].isPassed() {
+		if s.CanFail() && !p.forward[s.Index].isPassed() {
 			return false
 		}
 	}
@@ -307,9 +308,9 @@ func (p *progress) fail(now time.Time) []journal.Entry {
 
 // facts returns the input and outputs that the nodes need. checkValues has checked the values of
 // other processes before.
-func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
-	f := &Facts{Outputs: make([]any, len(p.plan.Steps))}
-	if p.plan.hasSkips() {
+func (p *progress) facts(input []byte, nodes ...*graph.Node) (*graph.Facts, error) {
+	f := &graph.Facts{Outputs: make([]any, len(p.plan.Steps))}
+	if p.plan.HasSkips() {
 		f.Skipped = make([]bool, len(p.plan.Steps))
 		for i := range f.Skipped {
 			f.Skipped[i] = p.isSkipped(i)
@@ -332,7 +333,7 @@ func (p *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
 }
 
 // decode adds the output of step i to f, if there is one.
-func (p *progress) decode(f *Facts, i int) (err error) {
+func (p *progress) decode(f *graph.Facts, i int) (err error) {
 	l, s := &p.forward[i], p.plan.Steps[i]
 	if f.Outputs[i] != nil || !l.isCompleted() || l.result == nil {
 		return nil

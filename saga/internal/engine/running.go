@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -24,7 +25,7 @@ type callID struct {
 
 // A runningCall is a call that an execution makes in this process.
 type runningCall struct {
-	plan    *Plan         // of the execution that makes it
+	plan    *graph.Plan   // of the execution that makes it
 	ended   chan struct{} // closed when the call has ended; nil while no execution waits for that
 	finding *finding      // of the call; set before
 	left    chan struct{} // closed when the call has ended or is given up; nil as above
@@ -41,7 +42,7 @@ type running struct {
 
 // enter returns the running call with that ID. If mine is true the caller makes it, and
 // must call leave.
-func (r *running) enter(id callID, p *Plan) (c *runningCall, mine bool) {
+func (r *running) enter(id callID, p *graph.Plan) (c *runningCall, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.findLocked(id); c != nil {
@@ -176,7 +177,7 @@ func (x *execution) outlast() error {
 	}
 	for _, s := range x.progress.plan.Steps {
 		c := x.engine.running.find(x.callID(task{s, false}))
-		if c == nil || !s.leavesNothing() {
+		if c == nil || !s.LeavesNothing() {
 			continue
 		}
 		timer := time.NewTimer(s.AttemptTimeout + returnsWithin)
@@ -231,7 +232,7 @@ func (x *execution) giveUp(t task) bool {
 	}
 	x.engine.work.Done() // nobody waits for it
 	x.engine.tell(journal.Event{
-		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Each: t.step.each, Undo: t.undo, Err: errHung,
+		Kind: journal.EventHung, Engine: x.owner.Engine, ID: x.owner.ID, Name: x.plan.Name, Step: t.step.Name, Each: t.step.Each, Undo: t.undo, Err: errHung,
 	})
 	return true
 }

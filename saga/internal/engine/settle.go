@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -98,13 +99,9 @@ func (x *execution) toOpen(d decision) (opened []task) {
 	return opened
 }
 
-// opens reports whether the journal has the step before its call begins: the pivot, so that nobody undoes what came
-// before it, and a step that could be skipped, so that no later owner skips it.
-func (s *Step) opens() bool { return s.IsPivot || s.Conditional }
-
 // needsOpening reports whether the journal must have t before it begins, and does not have it yet.
 func (x *execution) needsOpening(t task) bool {
-	return t.step.opens() && !t.undo && !x.progress.leg(t).isOpened()
+	return t.step.Opens() && !t.undo && !x.progress.leg(t).isOpened()
 }
 
 // appendDue appends the entries that are due, in the order of the plan.
@@ -174,7 +171,7 @@ func (x *execution) reportMove(from journal.Status, w journal.Write) {
 
 func (x *execution) callHook() {
 	ctx := context.WithoutCancel(x.ctx)
-	err := Guarded(func() error {
+	err := graph.Guarded(func() error {
 		x.engine.cfg.OnStuck(ctx, x.final)
 		return nil
 	})
@@ -229,7 +226,7 @@ func (x *execution) result() []byte {
 		}
 	}
 	var data []byte
-	err := Guarded(func() error {
+	err := graph.Guarded(func() error {
 		f, err := x.progress.facts(x.record.Input, result)
 		if err != nil {
 			return err

@@ -1,57 +1,17 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
-
-// maySkip reports whether a saga can complete without the step.
-func (s *Step) maySkip() bool { return s.Conditional || s.Optional }
-
-// findConditional marks the steps that can be left out before they begin: those with a condition, and those that need
-// the output of a step that can be skipped.
-func (p *Plan) findConditional() {
-	maySkip := func(i int) bool { return p.Steps[i].maySkip() }
-	for found := true; found; {
-		found = false
-		for _, s := range p.Steps {
-			if !s.Conditional && (s.When != nil || s.Input != nil && s.Input.IsMissing(maySkip)) {
-				s.Conditional, found = true, true
-			}
-		}
-	}
-}
-
-// checkSkips finds what a saga cannot do without, and can be skipped.
-func (d *Draft) checkSkips() {
-	p := d.Plan
-	p.findConditional()
-	for _, s := range p.Steps {
-		switch {
-		case !s.maySkip():
-		case s.IsPivot:
-			d.Problem(fmt.Errorf("%w: step %s can be skipped, and the pivot cannot", ErrPivot, s.Name))
-		case s.isBare():
-			d.Problem(fmt.Errorf("%w: step %s can be skipped, so it is not the pivot, and has no undo", ErrMissingUndo, s.Name))
-		}
-	}
-	if p.Result != nil && p.Result.IsMissing(func(i int) bool { return p.Steps[i].maySkip() }) {
-		d.Problem(errors.New("the result needs the output of a step that can be skipped; say with Or what it is then"))
-	}
-}
-
-// hasSkips reports whether any step can be skipped.
-func (p *Plan) hasSkips() bool { return slices.ContainsFunc(p.Steps, (*Step).maySkip) }
 
 // skip ends the steps that are not to run. The next write has them, before anything begins because of them.
 func (x *execution) skip() {
 	p := x.progress
-	if p.status != journal.Running || !p.plan.hasSkips() || x.checkReadable() != nil {
+	if p.status != journal.Running || !p.plan.HasSkips() || x.checkReadable() != nil {
 		return
 	}
 	now := x.now()
@@ -67,11 +27,11 @@ func (x *execution) skip() {
 }
 
 // skips reports whether the saga goes on without the step s, of which no call runs.
-func (x *execution) skips(s *Step, now time.Time) bool {
+func (x *execution) skips(s *graph.Step, now time.Time) bool {
 	p := x.progress
 	l := &p.forward[s.Index]
 	switch {
-	case !s.maySkip(), l.isOver(), l.isRunning(), !p.isEnabled(s):
+	case !s.MaySkip(), l.isOver(), l.isRunning(), !p.isEnabled(s):
 		return false
 	case s.Optional && p.isSpent(s, now) && !l.maybe:
 		return true // it never took effect, and is not tried any more
@@ -83,7 +43,7 @@ func (x *execution) skips(s *Step, now time.Time) bool {
 		return false
 	}
 	holds := true // a condition that panics fails the step when it begins, as an input does
-	_ = Guarded(func() error {
+	_ = graph.Guarded(func() error {
 		f, err := p.facts(x.record.Input, s.When)
 		if err == nil {
 			holds, _ = s.When.Eval(f).(bool)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/internal/errtext"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -144,7 +145,7 @@ func (e *Engine) store(ctx context.Context, l *lease, req *journal.StartRequest,
 
 // journalStart stores the saga. The fate of the write is unknown if the journal panics.
 func (e *Engine) journalStart(ctx context.Context, req *journal.StartRequest, r *journal.Record) (created bool, err error) {
-	err = Guarded(func() (err error) {
+	err = graph.Guarded(func() (err error) {
 		*r, created, err = e.journal.Start(ctx, *req)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/internal/errtext"
+	"github.com/fanonce/fanonce/saga/internal/graph"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -41,7 +42,7 @@ func (e *Engine) Start(ctx context.Context, req journal.StartRequest) (journal.R
 }
 
 // Has reports whether the engine executes sagas of the plan.
-func (e *Engine) Has(p *Plan) bool { return e.plans[p.Record.Hash] == p }
+func (e *Engine) Has(p *graph.Plan) bool { return e.plans[p.Record.Hash] == p }
 
 // find returns the saga of req if it is there, for an engine that cannot start one
 // because it has no lease.
@@ -241,7 +242,7 @@ func (l *leg) keepInPast(now time.Time) {
 // waitsBeyond reports whether a call waits until after that time to be tried again.
 func (p *progress) waitsBeyond(t time.Time) bool {
 	for i := range p.plan.Steps {
-		if p.plan.Steps[i].isSleep() { // a RetryNow does not end it
+		if p.plan.Steps[i].IsSleep() { // a RetryNow does not end it
 			continue
 		}
 		for _, l := range [...]*leg{&p.forward[i], &p.undo[i]} {
@@ -257,8 +258,8 @@ func (p *progress) waitsBeyond(t time.Time) bool {
 // not have yet goes on.
 func (p *progress) endWaits(entries []journal.Entry) {
 	for _, entry := range entries {
-		s := p.plan.find(entry.Step)
-		if s == nil || s.isSleep() || !entry.Pending || !entry.RetryAt.IsZero() {
+		s := p.plan.Find(entry.Step)
+		if s == nil || s.IsSleep() || !entry.Pending || !entry.RetryAt.IsZero() {
 			continue
 		}
 		if l := p.leg(task{s, entry.Undo}); !l.isEnded() && !l.isRunning() && l.entry == entryWritten {

@@ -1,4 +1,4 @@
-package engine
+package graph
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ func TooLong(d time.Duration) error {
 	return fmt.Errorf("%v is more than MaxDuration, %v", d, MaxDuration)
 }
 
-// fillBackoff returns b with its zero fields from defaults.
-func fillBackoff(b, defaults retry.Backoff) retry.Backoff {
+// FillBackoff returns b with its zero fields from defaults.
+func FillBackoff(b, defaults retry.Backoff) retry.Backoff {
 	if b.Base == 0 {
 		b.Base = defaults.Base
 		if b.Cap > 0 {
@@ -38,7 +38,7 @@ func fillBackoff(b, defaults retry.Backoff) retry.Backoff {
 
 // Attempts returns how often the step is tried; 0: as often as time allows.
 func (s *Step) Attempts() int {
-	if s.isSleep() {
+	if s.IsSleep() {
 		return 0
 	}
 	if s.Policy.Attempts == 0 && !s.Retriable {
@@ -47,9 +47,9 @@ func (s *Step) Attempts() int {
 	return s.Policy.Attempts
 }
 
-// isPermanent asks the step's policy about the error of an attempt. The error that it returns is
+// IsPermanent asks the step's policy about the error of an attempt. The error that it returns is
 // a panic of the policy.
-func (s *Step) isPermanent(err error) (bool, error) {
+func (s *Step) IsPermanent(err error) (bool, error) {
 	if s.Policy.Permanent == nil {
 		return false, nil
 	}
@@ -71,7 +71,7 @@ func (p *Plan) longest(s *Step, backoff retry.Backoff) time.Duration {
 	if n == 0 {
 		return p.UndoBudget
 	}
-	b := fillBackoff(s.Policy.Backoff, backoff)
+	b := FillBackoff(s.Policy.Backoff, backoff)
 	sum := product(n, s.AttemptTimeout)
 	wait := b.Base
 	for n--; n > 0 && wait < b.Cap; n-- {

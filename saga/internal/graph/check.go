@@ -1,10 +1,9 @@
-package engine
+package graph
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +95,7 @@ func (p *Plan) descend() {
 	for i, above := range p.ancestors() {
 		for b, runsBefore := range above {
 			if runsBefore {
-				p.Steps[b].below = append(p.Steps[b].below, i)
+				p.Steps[b].Below = append(p.Steps[b].Below, i)
 			}
 		}
 	}
@@ -143,13 +142,13 @@ func (d *Draft) link() {
 	p := d.Plan
 	for _, s := range p.Steps {
 		if s.IsEach {
-			p.eaches = append(p.eaches, s.Index)
+			p.Eaches = append(p.Eaches, s.Index)
 		}
 		s.Before = slices.Concat(s.Data, s.After)
 		slices.Sort(s.Before)
 		s.Before = slices.Compact(s.Before)
 		for _, b := range s.Before {
-			p.Steps[b].behind = append(p.Steps[b].behind, s.Index)
+			p.Steps[b].Behind = append(p.Steps[b].Behind, s.Index)
 		}
 		for _, b := range s.Data {
 			p.Steps[b].Needed = true
@@ -218,7 +217,7 @@ func (d *Draft) checkMarks() {
 
 // isBare reports whether the step lacks an undo and every mark for compensation.
 func (s *Step) isBare() bool {
-	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.leavesNothing()
+	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.LeavesNothing()
 }
 
 // checkPivot finds the pivot and checks the steps before, after and beside it.
@@ -228,24 +227,24 @@ func (d *Draft) checkPivot() {
 	for _, s := range p.Steps {
 		switch {
 		case !s.IsPivot:
-		case p.pivot == nil:
-			p.pivot = s
+		case p.Pivot == nil:
+			p.Pivot = s
 		default:
 			d.noteMisplaced(s, "there are two pivots")
 		}
 	}
-	if p.pivot == nil {
+	if p.Pivot == nil {
 		p.inferPivot(before)
 		return
 	}
 	for _, s := range p.Steps {
 		switch {
-		case s.IsPivot || before[p.pivot.Index][s.Index]:
-		case !before[s.Index][p.pivot.Index]:
+		case s.IsPivot || before[p.Pivot.Index][s.Index]:
+		case !before[s.Index][p.Pivot.Index]:
 			d.noteMisplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
 		case s.failsByTime():
 			d.noteMisplaced(s, "it runs after the pivot, and fails after its Timeout; make it Optional, or let it wait without a Timeout")
-		case !s.Retriable && !s.isSleep():
+		case !s.Retriable && !s.IsSleep():
 			d.noteMisplaced(s, "it runs after the pivot and is not Retriable")
 		}
 	}
@@ -253,7 +252,7 @@ func (d *Draft) checkPivot() {
 
 // noteMisplaced notes that a step stands wrong to the pivot.
 func (d *Draft) noteMisplaced(s *Step, why string) {
-	d.Problem(fmt.Errorf("%w: step %s, pivot %s: %s", ErrPivot, s.Name, d.Plan.pivot.Name, why))
+	d.Problem(fmt.Errorf("%w: step %s, pivot %s: %s", ErrPivot, s.Name, d.Plan.Pivot.Name, why))
 }
 
 // inferPivot makes the only bare step the pivot, if no other step can fail after it.
@@ -267,17 +266,17 @@ func (p *Plan) inferPivot(before [][]bool) {
 			only = s
 		}
 	}
-	if only == nil || only.maySkip() || only.IsEach {
+	if only == nil || only.MaySkip() || only.IsEach {
 		return
 	}
 	for _, s := range p.Steps {
 		ahead, behind := before[only.Index][s.Index], before[s.Index][only.Index]
-		if s != only && !ahead && (!behind || !s.Retriable && !s.isSleep() || s.failsByTime()) {
+		if s != only && !ahead && (!behind || !s.Retriable && !s.IsSleep() || s.failsByTime()) {
 			return
 		}
 	}
 	only.IsPivot = true
-	p.pivot = only
+	p.Pivot = only
 }
 
 // checkUndos finds the steps that would be left behind when another one fails.
@@ -295,27 +294,11 @@ func (d *Draft) checkUndos() {
 			continue
 		}
 		for _, other := range p.Steps {
-			if other != s && (other.canFail() || s.isBare() && other.isSleep()) && !before[s.Index][other.Index] {
+			if other != s && (other.CanFail() || s.isBare() && other.IsSleep()) && !before[s.Index][other.Index] {
 				d.Problem(fmt.Errorf("%w: step %s has no undo, and %s can fail after it; "+
 					"give it Undo, ReadOnly, Irreversible, Pivot or Retriable", ErrMissingUndo, s.Name, other.Name))
 				break
 			}
 		}
 	}
-}
-
-// Name returns the name of a step that calls this address.
-func (a Address) Name() string {
-	name := strings.TrimSuffix(a.Service+"."+a.Operation, ".") // a wrong name is shown as it was given
-	if len(a.Discriminators) == 0 {
-		return name
-	}
-	shown := make([]string, len(a.Discriminators))
-	for i, d := range a.Discriminators {
-		shown[i] = d
-		if strings.ContainsAny(d, `",[]`) || strconv.Quote(d) != `"`+d+`"` {
-			shown[i] = strconv.Quote(d)
-		}
-	}
-	return name + "[" + strings.Join(shown, ",") + "]"
 }

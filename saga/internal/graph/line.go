@@ -1,4 +1,4 @@
-package engine
+package graph
 
 import (
 	"crypto/sha256"
@@ -46,9 +46,9 @@ func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
 func (p *Plan) line(s *Step) string {
 	var b strings.Builder
 	b.WriteString(s.Name + " " + s.Address.Shape)
-	for _, m := range s.marks() {
-		if *m.is {
-			b.WriteString(" " + m.text)
+	for _, m := range s.Marks() {
+		if *m.Is {
+			b.WriteString(" " + m.Text)
 		}
 	}
 	if s.Undo != nil {
@@ -62,12 +62,12 @@ func (p *Plan) line(s *Step) string {
 
 // A mark is a word in a step's line, and the field that it stands for.
 type mark struct {
-	text string
-	is   *bool
+	Text string
+	Is   *bool
 }
 
-// marks are those that a step can have, in the order of a line.
-func (s *Step) marks() []mark {
+// Marks are those that a step can have, in the order of a line.
+func (s *Step) Marks() []mark {
 	return []mark{
 		{"pivot", &s.IsPivot}, {"retriable", &s.Retriable}, {"read-only", &s.ReadOnly}, {"irreversible", &s.Irreversible},
 		{"optional", &s.Optional}, {"conditional", &s.Conditional}, {"each", &s.IsEach},
@@ -106,20 +106,20 @@ func parsePlan(r journal.PlanRecord) (*Plan, error) {
 		if after[i], err = (&line{text}).parse(s); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
-		if p.find(s.Name) != nil {
+		if p.Find(s.Name) != nil {
 			return nil, fmt.Errorf("step %d: %s is there twice", i+1, s.Name)
 		}
 		if s.IsPivot {
-			if p.pivot != nil {
+			if p.Pivot != nil {
 				return nil, fmt.Errorf("step %d: there are two pivots", i+1)
 			}
-			p.pivot = s
+			p.Pivot = s
 		}
 		p.Steps = append(p.Steps, s)
 	}
 	for i, names := range after {
 		for _, name := range names {
-			before := p.find(name)
+			before := p.Find(name)
 			if before == nil {
 				return nil, fmt.Errorf("step %d waits for %s, which is no step", i+1, name)
 			}
@@ -144,14 +144,14 @@ func (l *line) parse(s *Step) (after []string, err error) {
 		return nil, err
 	}
 	s.Name = s.Address.Name()
-	for _, m := range s.marks() {
-		can := !s.isSleep() || m.is == &s.Conditional || m.is == &s.Optional && s.isAwait()
-		*m.is = can && l.word(m.text)
+	for _, m := range s.Marks() {
+		can := !s.IsSleep() || m.Is == &s.Conditional || m.Is == &s.Optional && s.IsAwait()
+		*m.Is = can && l.word(m.Text)
 	}
 	if s.IsEach && (s.IsPivot || !s.Address.isOfAll()) {
 		return nil, fmt.Errorf("%s is an each, and is the pivot or without a star", s.Name)
 	}
-	if !s.isSleep() && l.word("undo") {
+	if !s.IsSleep() && l.word("undo") {
 		undo, err := l.skipSpace().address()
 		if err != nil {
 			return nil, fmt.Errorf("undo of %s: %w", s.Name, err)
