@@ -50,7 +50,7 @@ func open(t *testing.T, settings map[string]string) *hospital {
 	template := cluster.URL("healthy")
 	on(t, template, "migrate", "up", "--component", "keys,sagas").requireCode(t, 0)
 	execute(t, template, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
-		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "2", "--roles").stdout,
+		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "3", "--roles").stdout,
 		"grant fanonce_runtime, pg_monitor to orders",
 		"vacuum (analyze)")
 	return &hospital{cluster: cluster}

@@ -23,9 +23,9 @@ func TestSagaMigrate(t *testing.T) {
 		saga.StepFunc(b, "shipping.book", b.Input(), nothing).Pivot().After(count)
 		saga.Return(b, b.Input())
 	})
-	begun := startedOf(t, url, halfway, "h-1")
-	other := startedOf(t, url, halfway, "h-2")
-	back := stuckOf(t, url, halfway, "h-3")[0]
+	back := stuckOf(t, url, halfway, "h-1")[0] // by an engine that would also run the others
+	begun := startedOf(t, url, halfway, "h-2")
+	other := startedOf(t, url, halfway, "h-3")
 	move := func(code int, args ...string) verdict {
 		return parse[verdict](t, on(t, url, append([]string{"saga", "migrate", "--to", "2", "--reason", "version 1 goes", "--json"}, args...)...).requireCode(t, code))
 	}

@@ -147,8 +147,8 @@ func TestSaga(t *testing.T) {
 	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
 
 	shown := parse[struct {
-		Saga         map[string]any
-		Steps, Audit []map[string]any
+		Saga                 map[string]any
+		Awaits, Steps, Audit []map[string]any
 	}](t, on(t, url, "saga", "show", "--json", ids[1]).requireCode(t, 0))
 	require.Equal(t, "abandoned", shown.Saga["status"])
 	require.Equal(t, "shipping.book", shown.Steps[0]["step"])
@@ -307,7 +307,7 @@ func TestLists_asObserver(t *testing.T) {
 	id, stuck := unknownKeys(t, address, "order-41")[0], stuckSagas(t, address, "s-1")[0]
 	on(t, address, "migrate", "up", "--component", "reader").requireCode(t, 0)
 	execute(t, address, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
-		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "2", "--roles").stdout,
+		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "3", "--roles").stdout,
 		"create role looker login password 'looker' in role fanonce_observer")
 	u, err := url.Parse(address)
 	require.NoError(t, err)
