@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 // A contender is one engine that runs three steps, one after the other. The engine would finish
@@ -14,6 +16,9 @@ type contender struct {
 	name string
 	// open returns an engine on a database of its own, which is empty.
 	open func(context.Context, *pgxpool.Config) (engine, error)
+	// What is expected of it. The zero value expects nothing.
+	costs costGoals
+	rates map[int]*goal // of the rate by DBOS', by number of callers
 }
 
 // An engine runs sagas, which other libraries call workflows. Each step adds one to its input.
@@ -28,9 +33,13 @@ type engine interface {
 const steps = 3
 
 var (
-	ourSteps  = contender{"saga", openSteps}
-	dbosSteps = contender{"DBOS", openDBOSSteps}
-	workflows = contender{"go-workflows", openWorkflows}
+	ourSteps = contender{
+		name: "saga", open: openSteps,
+		costs: costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(4), wal: benchkit.AtMost(1536)},
+		rates: map[int]*goal{1: benchkit.AtLeast(2), 32: benchkit.AtLeast(4)},
+	}
+	dbosSteps = contender{name: "DBOS", open: openDBOSSteps}
+	workflows = contender{name: "go-workflows", open: openWorkflows}
 )
 
 // contenders are in the order of the report.
@@ -47,12 +56,12 @@ func (c contender) start(ctx context.Context, on *cluster) (*entrant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
-	return &entrant{c.name, running, func(ctx context.Context) (cpuTime, error) { return on.cpu(ctx, database) }}, nil
+	return &entrant{c, running, func(ctx context.Context) (cpuTime, error) { return on.cpu(ctx, database) }}, nil
 }
 
 // An entrant is a contender that runs.
 type entrant struct {
-	name string
+	contender
 	engine
 	// used returns the processor time that it has used so far.
 	used func(context.Context) (cpuTime, error)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func costConditions(e effort) string {
@@ -14,18 +12,10 @@ func costConditions(e effort) string {
 		" %d sagas, divided by their number, and their range. What an engine does on the side is in the round that it falls into.", e.costRounds, e.costRuns)
 }
 
-// costGoals are nil for others.
+// costGoals are of one saga. Nil is no goal.
 type costGoals struct{ statements, transactions, wal *goal }
 
-// goalsOf returns the goals of one saga of three steps.
-func goalsOf(c contender) costGoals {
-	if c.name != ourSteps.name {
-		return costGoals{}
-	}
-	return costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(4), wal: benchkit.AtMost(1536)}
-}
-
-func measureCosts(ctx context.Context, c *cluster, e effort) ([]figure, error) {
+func measureCosts(ctx context.Context, c *cluster, e effort, contenders []contender) ([]figure, error) {
 	if err := c.startCounting(ctx); err != nil {
 		return nil, err
 	}
@@ -35,7 +25,7 @@ func measureCosts(ctx context.Context, c *cluster, e effort) ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		goals := goalsOf(contender)
+		goals := contender.costs
 		figures = append(figures, figure{Name: contender.name, Measures: []measure{
 			spreadOf(rounds, sample.ofStatements).Measure("statements", "", goals.statements),
 			spreadOf(rounds, sample.ofTransactions).Measure("commits that write", "", goals.transactions),

@@ -19,9 +19,13 @@ func openDBOSSteps(ctx context.Context, config *pgxpool.Config) (engine, error) 
 	return openDBOS(ctx, config, dbosStepsWorkflow)
 }
 
-// dbosStepsWorkflow stores the result of each step.
 func dbosStepsWorkflow(ctx dbos.Context, n int) (int, error) {
-	for _, name := range [steps]string{"first", "second", "third"} {
+	return runDBOSSteps(ctx, n, "first", "second", "third")
+}
+
+// runDBOSSteps stores the result of each step.
+func runDBOSSteps(ctx dbos.Context, n int, names ...string) (int, error) {
+	for _, name := range names {
 		in := n
 		out, err := dbos.RunAsStep(ctx, func(context.Context) (int, error) { return increment(in), nil }, dbos.WithStepName(name))
 		if err != nil {

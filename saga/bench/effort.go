@@ -18,7 +18,7 @@ var (
 	}
 	// brief shows that everything works; its figures mean little.
 	brief = effort{
-		costRounds: 3, costRuns: 20,
+		costRounds: 3, costRuns: 10,
 		rounds: 1, turn: 200 * time.Millisecond, callers: []int{1, 32},
 	}
 )

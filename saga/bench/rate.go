@@ -17,11 +17,6 @@ func rateConditions(e effort) string {
 		" in this process and in the server's that serve it; \"by DBOS\" is the rate in parts of DBOS' in the same round. %d connections for each.", e.rounds, e.turn, connections)
 }
 
-// rateGoals are of the rate by DBOS', by contender and number of callers.
-var rateGoals = map[string]map[int]*goal{
-	ourSteps.name: {1: benchkit.AtLeast(2), 32: benchkit.AtLeast(4)},
-}
-
 // A lap is how one contender did in one round.
 type lap struct {
 	rate float64       // sagas a second
@@ -30,7 +25,7 @@ type lap struct {
 	client, server time.Duration
 }
 
-func measureRates(ctx context.Context, c *cluster, e effort) (figures []figure, err error) {
+func measureRates(ctx context.Context, c *cluster, e effort, contenders []contender) (figures []figure, err error) {
 	var entrants []*entrant
 	defer func() {
 		for _, each := range entrants {
@@ -67,7 +62,7 @@ func rateFigures(entrants []*entrant, laps map[string][]lap, callers int) []figu
 		}}
 		if each.name != dbosSteps.name {
 			parts := ratios(mine, others, lap.perSecond)
-			f.Measures = append(f.Measures, parts.Measure("by DBOS", "x", rateGoals[each.name][callers]))
+			f.Measures = append(f.Measures, parts.Measure("by DBOS", "x", each.rates[callers]))
 		}
 		figures = append(figures, f)
 	}

@@ -16,7 +16,7 @@ import (
 func TestMeasureRates(t *testing.T) {
 	t.Parallel()
 	e := effort{rounds: 1, turn: 20 * time.Millisecond, callers: []int{1, 8}}
-	figures, err := measureRates(t.Context(), startTestCluster(t, nil), e)
+	figures, err := measureRates(t.Context(), startTestCluster(t, nil), e, contenders)
 	require.NoError(t, err)
 	require.Len(t, figures, len(e.callers)*len(contenders))
 	for i, f := range figures {
@@ -37,7 +37,7 @@ func TestRateFigures(t *testing.T) {
 		}
 		return all
 	}
-	entrants := []*entrant{{name: ourSteps.name}, {name: dbosSteps.name}, {name: workflows.name}}
+	entrants := []*entrant{{contender: ourSteps}, {contender: dbosSteps}, {contender: workflows}}
 	all := map[string][]lap{
 		ourSteps.name:  laps(100, 400, 900),
 		dbosSteps.name: laps(100, 100, 300),
@@ -61,7 +61,7 @@ func TestRateFigures(t *testing.T) {
 
 // cannedEntrant is an entrant without a database. Each of its sagas uses the same processor time.
 func cannedEntrant(name string, e *cannedEngine) *entrant {
-	return &entrant{name, e, func(context.Context) (cpuTime, error) {
+	return &entrant{contender{name: name}, e, func(context.Context) (cpuTime, error) {
 		each := int64(time.Millisecond)
 		return cpuTime{client: time.Duration(e.runs.Load() * each), server: time.Duration(e.runs.Load() * 2 * each)}, nil
 	}}
