@@ -5,8 +5,9 @@ import (
 	"log/slog"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
+
+	"github.com/fanonce/fanonce/childkey"
 )
 
 // dbosEngine is DBOS with one workflow.
@@ -23,11 +24,11 @@ func dbosStepsWorkflow(ctx dbos.Context, n int) (int, error) {
 	return runDBOSSteps(ctx, n, "first", "second", "third")
 }
 
-// runDBOSSteps stores the result of each step.
+// runDBOSSteps runs steps that increment n.
 func runDBOSSteps(ctx dbos.Context, n int, names ...string) (int, error) {
 	for _, name := range names {
 		in := n
-		out, err := dbos.RunAsStep(ctx, func(context.Context) (int, error) { return increment(in), nil }, dbos.WithStepName(name))
+		out, err := runDBOSStep(ctx, name, func() (int, error) { return increment(in), nil })
 		if err != nil {
 			return 0, err
 		}
@@ -36,7 +37,12 @@ func runDBOSSteps(ctx dbos.Context, n int, names ...string) (int, error) {
 	return n, nil
 }
 
-func openDBOS(ctx context.Context, config *pgxpool.Config, workflow dbos.Workflow[int, int]) (engine, error) {
+// runDBOSStep stores the result of the step.
+func runDBOSStep(ctx dbos.Context, name string, step func() (int, error)) (int, error) {
+	return dbos.RunAsStep(ctx, func(context.Context) (int, error) { return step() }, dbos.WithStepName(name))
+}
+
+func openDBOS(ctx context.Context, config *pgxpool.Config, workflow dbos.Workflow[int, int]) (*dbosEngine, error) {
 	// Its lifetime is that of the engine, and not of ctx.
 	runtime, err := dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
 		AppName: "bench", DatabaseURL: config.ConnString(), Logger: slog.New(slog.DiscardHandler),
@@ -52,8 +58,16 @@ func openDBOS(ctx context.Context, config *pgxpool.Config, workflow dbos.Workflo
 	return &dbosEngine{runtime, workflow}, nil
 }
 
-func (d *dbosEngine) run(_ context.Context, in int) (int, error) {
-	handle, err := dbos.RunWorkflow(d.runtime, d.workflow, in, dbos.WithWorkflowID(uuid.NewString()))
+func (d *dbosEngine) run(ctx context.Context, in int) (int, error) {
+	key, err := childkey.New()
+	if err != nil {
+		return 0, err
+	}
+	return d.runAs(ctx, key, in)
+}
+
+func (d *dbosEngine) runAs(_ context.Context, key childkey.Key, in int) (int, error) {
+	handle, err := dbos.RunWorkflow(d.runtime, d.workflow, in, dbos.WithWorkflowID(key.String()))
 	if err != nil {
 		return 0, err
 	}

@@ -2,9 +2,9 @@
 // workflow of go-workflows, in Postgres. It measures the cost of one run for the server, and the
 // highest number of runs per second. With DBOS it compares sagas that wait, too.
 //
-//	go run .             everything, with verdicts; ten minutes
+//	go run .             everything, with verdicts; fifteen minutes
 //	go run . -run B1     only that
-//	go run . -short      everything in a minute, without verdicts
+//	go run . -short      everything in two minutes, without verdicts
 //	go run . -json       for machines
 //
 // README.md has the question of each figure, and its method. The program exits with 1 if a figure of
@@ -27,6 +27,7 @@ var program = benchkit.Program[effort]{Full: full, Brief: brief, Benches: []benc
 	bench("B1", "What one saga costs Postgres", costConditions, contenders, costs),
 	bench("B2", "How many sagas a second", rateConditions, contenders, rates),
 	bench("B3", "What a saga that sleeps costs, and how many a second", sleepConditions, sleepers, costs, rates),
+	bench("B4", "What a saga that awaits a signal costs, and how many a second", signalConditions, signalled, costs, rates),
 }}
 
 // A part of a bench measures the contenders on a server of its own.

@@ -23,6 +23,8 @@ type lap struct {
 	wait time.Duration // the median of a caller's
 	// Processor time of one saga.
 	client, server time.Duration
+	// From the call of Send to the next step: of half of the sagas, and of 99 %. Zero without a signal.
+	delay, longDelay time.Duration
 }
 
 func measureRates(ctx context.Context, c *cluster, e effort, contenders []contender) (figures []figure, err error) {
@@ -64,6 +66,10 @@ func rateFigures(entrants []*entrant, laps map[string][]lap, callers int) []figu
 			parts := ratios(mine, others, lap.perSecond)
 			f.Measures = append(f.Measures, parts.Measure("by DBOS", "x", each.rates[callers]))
 		}
+		if _, ok := each.engine.(*signalEngine); ok {
+			f.Measures = append(f.Measures,
+				spreadOf(mine, lap.delayed).Measure("signal, half", "ms", nil), spreadOf(mine, lap.longDelayed).Measure("signal, 99 %", "ms", nil))
+		}
 		figures = append(figures, f)
 	}
 	return figures
@@ -73,6 +79,9 @@ func (l lap) perSecond() float64 { return l.rate }
 func (l lap) waiting() float64   { return inMilliseconds(l.wait) }
 func (l lap) clientCPU() float64 { return inMilliseconds(l.client) }
 func (l lap) serverCPU() float64 { return inMilliseconds(l.server) }
+
+func (l lap) delayed() float64     { return inMilliseconds(l.delay) }
+func (l lap) longDelayed() float64 { return inMilliseconds(l.longDelay) }
 
 // contest lets the entrants take turns, each once in every round. So other work of the machine
 // slows all of them alike. A ratio within a round is therefore more exact than a ratio of two
@@ -118,8 +127,13 @@ func turn(ctx context.Context, e *entrant, callers int, length time.Duration) (l
 	after, err := e.used(ctx)
 	all := slices.Concat(waits...)
 	n := time.Duration(len(all))
-	return lap{
+	l := lap{
 		rate: float64(n) / took.Seconds(), wait: benchkit.Percentile(all, 0.5),
 		client: (after.client - before.client) / n, server: (after.server - before.server) / n,
-	}, errors.Join(errors.Join(errs...), err)
+	}
+	if s, ok := e.engine.(*signalEngine); ok {
+		delays := s.takeDelays()
+		l.delay, l.longDelay = benchkit.Percentile(delays, 0.5), benchkit.Percentile(delays, 0.99)
+	}
+	return l, errors.Join(errors.Join(errs...), err)
 }

@@ -75,7 +75,7 @@ func TestContest(t *testing.T) {
 		slow := cannedEntrant("slow", &cannedEngine{pause: 200 * time.Millisecond})
 		laps, err := contest(t.Context(), e, 2, []*entrant{quick, slow})
 		require.NoError(t, err)
-		one := lap{20, 100 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}
+		one := lap{rate: 20, wait: 100 * time.Millisecond, client: time.Millisecond, server: 2 * time.Millisecond}
 		require.Equal(t, []lap{one, one, one}, laps["quick"])
 		one.rate, one.wait = 10, 200*time.Millisecond
 		require.Equal(t, []lap{one, one, one}, laps["slow"])

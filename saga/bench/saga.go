@@ -36,7 +36,7 @@ func openSteps(ctx context.Context, config *pgxpool.Config) (engine, error) {
 	return openSagas(ctx, config, stepsSaga)
 }
 
-func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Definition[int, int]) (engine, error) {
+func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Definition[int, int]) (*sagas, error) {
 	if err := migrate(ctx, config); err != nil {
 		return nil, err
 	}
@@ -66,6 +66,10 @@ func (s *sagas) run(ctx context.Context, in int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return s.runAs(ctx, key, in)
+}
+
+func (s *sagas) runAs(ctx context.Context, key childkey.Key, in int) (int, error) {
 	return s.definition.Run(ctx, s.engine, key, in)
 }
 
