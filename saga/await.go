@@ -23,7 +23,7 @@ type Signal[T any] struct {
 }
 
 // NewSignal names a signal whose value is a T. The name is "service.operation", as in [StepFunc]. It is that of the
-// step that awaits the signal. What is wrong with the name or the type is the [ErrSignal] of [Define] and of [Signal.Send].
+// step that awaits the signal. A wrong name or type is reported later, by [Define] and [Signal.Send], as an [ErrSignal].
 func NewSignal[T any](name string) Signal[T] {
 	_, _, err := splitName(name)
 	if err == nil {
@@ -50,19 +50,21 @@ type Signaller interface {
 	send(ctx context.Context, s journal.Signal, of reflect.Type) error
 }
 
-// Send stores v for the saga, under the signal's name. The saga may wait for it, or come to its [Await] later. It may even be
-// started later, within [journal.SignalRetention]: [journal.IDOf] is its address, without a look-up. It is a bearer's address: do
-// not let a client name it.
+// Send stores v for the saga, under the signal's name. The saga may wait for it, or come to its [Await] later. It may even
+// be started later, within [journal.SignalRetention]: [journal.IDOf] is its address, without a look-up. Whoever has the
+// address can send, so take the scope in it from the caller's authentication.
 //
-// Nil means that the value is stored, by this call or an earlier one with the same value. The saga gets it if it gets as far as
-// that step. Send can be repeated at any time. So an HTTP handler that calls it is guarded as any other.
-// A waiting saga goes on at once where to waits for it, and elsewhere within a [Config].Poll.
+// Nil means that the value is stored, by this call or an earlier one with the same value. The saga gets it if it gets as
+// far as that step. Send can be repeated at any time, so an HTTP handler that calls it is guarded as any other. If the
+// engine to waits for the value, the saga goes on at once, and else within a [Config].Poll.
 //
-// These errors say that v is not stored, and will not be: [ErrSignalReused] if the saga was sent another value, and
-// [ErrTooLate] if its wait has ended without one, or it goes back or is over. Who sends something that cannot be
-// taken back, such as a payment, gives it back then. An [ErrSignal] is for a signal that is none. It is also for a saga whose definition to
-// has, and that does not await the signal, or awaits another type. A v that JSON cannot carry is an [ErrEncode], and without to it is an
-// [ErrConfig]. After an [ErrFateUnknown] v may be stored; send it again.
+// Two errors say that v is not stored, and never will be. [ErrSignalReused]: the saga was sent another value.
+// [ErrTooLate]: its wait has ended without a value, or it goes back or is over. If v stands for something that has
+// happened, such as a payment, give that back.
+//
+// An [ErrSignal] is for a signal that [NewSignal] refused. It is also for a saga that does not await the signal, or awaits
+// another type, where to has the definition. A v that JSON cannot carry is an [ErrEncode], and a nil to is an [ErrConfig].
+// After an [ErrFateUnknown] v may be stored; send it again.
 func (s Signal[T]) Send(ctx context.Context, to Signaller, id journal.ID, v T) error {
 	sent, err := s.Request(id, v)
 	switch {
@@ -112,12 +114,13 @@ func (a *AwaitRef[T]) ref() (*graph.Draft, *graph.Step) {
 //	approved := saga.Await(b, Approved).After(held).Timeout(48 * time.Hour) // nobody decides: held is undone
 //	saga.Step(b, Charge, saga.Map2(b.Input(), approved.Output(), withApproval))
 //
-// Without [AwaitRef.Timeout] it waits for as long as it takes. A saga that only waits is held by no process, and an engine
+// Without [AwaitRef.Timeout] it waits without a limit. A saga that only waits is held by no process, and an engine
 // of any later build with the definition goes on with it. The wait counts in [Builder.Timeout], and [Operator.Cancel]
-// ends it, as both do for a [Sleep]. Past the pivot it has no Timeout, or is Optional; [Builder.UndoBudget] begins anew when it ends.
+// ends it, as both do for a [Sleep]. Past the pivot a wait with a Timeout must be Optional, because the saga cannot go back.
+// [Builder.UndoBudget] begins anew when such a wait ends.
 //
-// If the value has a member that T lacks, the saga is left to a newer build. If it is no T at all, as one that an operator
-// wrote by hand, the step has failed.
+// If the value has a member that T lacks, the saga is left to a newer build. If the value cannot be read as a T, for
+// example because an operator wrote it by hand, the step fails.
 func Await[SagaIn, SagaOut, T any](b *Builder[SagaIn, SagaOut], sig Signal[T]) *AwaitRef[T] {
 	if err := sig.check(); err != nil {
 		b.draft.Problem(err)
@@ -146,9 +149,8 @@ func (a *AwaitRef[T]) When(v Value[bool]) *AwaitRef[T] {
 }
 
 // Timeout ends the wait that long after the steps before it have ended, by the journal's clock. The step has failed then
-// ([ErrTimeout]), or is skipped if it is Optional. Of a value and the end of the time just one counts, whoever is late:
-// if Send returned nil the step completes with the value, and after the end Send returns [ErrTooLate]. A crash or verb
-// makes the time no longer.
+// ([ErrTimeout]), or is skipped if it is Optional. A value and the end of the time cannot both count: once Send has returned
+// nil the time no longer ends the wait, and after the end Send returns [ErrTooLate]. No crash or verb makes the time longer.
 func (a *AwaitRef[T]) Timeout(d time.Duration) *AwaitRef[T] {
 	a.step.draft.Duration("step "+a.step.step.Name+": Timeout", d)
 	a.step.step.Wait = d
@@ -172,12 +174,13 @@ func (a *AwaitRef[T]) Or(v Value[T]) Value[T] { return a.step.Or(v) }
 type Awaited struct {
 	Signal string
 	Since  time.Time // when the steps before it had ended
-	// Until is when the wait ends. Zero means that it has no Timeout, or that neither the journal nor steps have it: a call of the saga runs.
+	// Until is when the wait ends. It is zero without a Timeout. It is also zero while a call of the saga runs, if steps do
+	// not have the Timeout: the journal does not have it then.
 	Until time.Time
 }
 
-// AwaitedBy returns the signals that the saga in r waits for, for people who ask where it is. steps are those of its plan: [Definition.Steps] or
-// [PlanSteps]. It does no I/O.
+// AwaitedBy returns the signals that the saga in r waits for, for people who ask where it is. steps are those of its plan:
+// [Definition.Steps] or [PlanSteps]. It does no I/O.
 func AwaitedBy(r journal.Record, steps []StepInfo) (all []Awaited) {
 	forward := make(map[string]*journal.Entry)
 	for i := range r.Entries {
